@@ -1,4 +1,4 @@
-"""Runner of DxDispatch models: it allocates and initialises the resources, then executes the commands in order."""
+"""Runner of DxDispatch models. It allocates and initialises the resources, then executes the commands in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from dmlgather.wording import amount, counted
 
 @dataclass(frozen=True)
 class Dispatched:
-    """An executed dispatch. `cpu_ms`, `gpu_ms`: median milliseconds of one iteration; `gpu_ms` is None on a CPU."""
+    """Event: a dispatch has been executed.
+
+    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration, measured on the host and on the GPU. `gpu_ms` is None on a CPU.
+    """
 
     dispatchable: str
     iterations: int
@@ -42,7 +45,10 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Printed:
-    """An executed print command. `values`: one dimension, in the type of the resource's initial values."""
+    """Event: a print command has been executed.
+
+    `values`: the resource's contents, one-dimensional, in the data type of its initial values.
+    """
 
     resource: str
     values: NDArray[Any]
@@ -51,7 +57,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Written:
-    """An executed writeFile command."""
+    """Event: a writeFile command has been executed."""
 
     resource: str
     file: Path
@@ -62,7 +68,7 @@ Event = Dispatched | Printed | Written
 
 @dataclass(frozen=True)
 class PreparedDispatch:
-    """A dispatch that is ready to run: an operator and its byte buffers, which are in the order of the descriptor."""
+    """A dispatch that is ready to run: a compiled operator, and its buffers as byte arrays in the order of the descriptor."""
 
     dispatchable: Dispatchable
     operator: CompiledOperator
@@ -70,12 +76,12 @@ class PreparedDispatch:
     out: Any
 
     def run(self) -> None:
-        """Execute the operator once. On a GPU this only launches it."""
+        """Execute the operator once. On a GPU, launch it without waiting."""
         self.operator.run_buffers(*self.inputs, out=self.out)
 
 
 class Runner:
-    """A checked model on one device, with its resources allocated and initialised."""
+    """A checked model on one device. Its resources are allocated and initialised."""
 
     def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
         """Allocate and initialise the resources.
@@ -123,7 +129,7 @@ class Runner:
         return np.asarray(arrays.move(self.buffers[resource], self.device.memory, CPU))
 
     def values(self, resource: str) -> NDArray[Any]:
-        """Return the first elements of a resource in host memory, in the type and number of its initial values."""
+        """Copy a resource to host memory. Return as many elements as the model's initial values have, in their type."""
         values = self.model.resources[resource].values
         return self.host(resource)[: values.bytes].view(dtype_of(values.data_type))
 
@@ -131,7 +137,7 @@ class Runner:
         return arrays.move(buffer, CPU, self.device.memory)
 
     def step(self, command: Dispatch) -> PreparedDispatch:
-        """Return a dispatch command with its operator and buffers, ready to run."""
+        """Return the operator and the buffers of a dispatch command, ready to run."""
         dispatchable = self.model.dispatchables[command.dispatchable]
         operator = dispatchable.desc.operator
         bound, _ = self.model.buffer_bindings(command)
@@ -180,7 +186,7 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """Return the resource's array for a .npy file.
+        """Return a resource as an array for a .npy file.
 
         It has the dimensions that the command states. If the command states none, it has those of the output that was last
         written to the resource. If no output was written, it has one dimension.
@@ -199,7 +205,7 @@ def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
 
 
 def _owned_inputs(model: CheckedFile) -> dict[tuple[str, str], BufferBinding]:
-    """Return the bindings of the OWNED_BY_DML inputs, by dispatchable and tensor."""
+    """Return the buffer bindings of all inputs with the flag OWNED_BY_DML, by names of dispatchable and tensor."""
     dispatches = [command for command in model.commands if isinstance(command, Dispatch)]
     return {
         (dispatch.dispatchable, name): bound
@@ -209,7 +215,7 @@ def _owned_inputs(model: CheckedFile) -> dict[tuple[str, str], BufferBinding]:
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory that is needed to have a runner of `model` on each device at the same time.
+    """Return the memory that is needed to run `model` on all these devices at the same time.
 
     A runner holds the resources, and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one
     GPU at a time.
@@ -223,7 +229,7 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
     """Return the memory that resources need on each device, without the memory for reading initial values.
 
-    `sizes`: bytes of each resource. `owned`: bytes of all OWNED_BY_DML inputs.
+    `sizes`: number of bytes of each resource. `owned`: number of bytes of all OWNED_BY_DML inputs.
     """
     total = sum(sizes.values())
     largest = max(sizes, key=sizes.__getitem__, default="")

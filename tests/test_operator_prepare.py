@@ -137,8 +137,8 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         r"indices_tensor: expected shape \(1, \d+\), .* got",
     ),
     "out": ([PACKED, IDS, ((COUNT, WIDTH), "int32")], TypeError, r"out: expected float32 elements .*, got int32; allocate"),
-    "count": ([PACKED], TypeError, r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), .* got 1 array: state one"),
-    "too many": ([PACKED, IDS, PACKED, IDS], TypeError, r"takes 2 input arrays .* got 4 arrays: state one"),
+    "count": ([PACKED], TypeError, r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), .* got 1 array: state each"),
+    "too many": ([PACKED, IDS, PACKED, IDS], TypeError, r"takes 2 input arrays .* got 4 arrays: state each"),
     "no array": (
         [PACKED, "int64"],
         TypeError,
@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no whole stride": (
         [(*PACKED, (4 * WIDTH + 2, 4)), IDS],
         ValueError,
-        r"strides .* bytes are not whole elements of 4 bytes; pass",
+        r"strides .* \(bytes\) are not multiples of the element size, 4 bytes; pass",
     ),
     "overlap": ([PACKED, IDS, ((COUNT, WIDTH), "float32", (0, 4))], ValueError, r"out has strides .* so that elements share an"),
 }

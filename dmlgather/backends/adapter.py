@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Function that repeats a prepared call. Its argument is a list of the call's arrays, then `out` or None. It returns the result,
-or None if the slow path must run the call.
+"""Function that runs a prepared call again, on other arrays of the same types, shapes and strides. Its argument is a list of
+the input arrays, followed by `out` or None. It returns the result. It returns None if it cannot run the call; the caller then
+takes the slow path.
 """
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
@@ -33,19 +34,20 @@ DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be
 
 
 class Adapter(ABC):
-    """Interface to the arrays of one library. Methods take only arrays of that library.
+    """Interface to the arrays of one library, such as NumPy or PyTorch. Methods take only arrays of that library.
 
     A *view* is a NumPy or CuPy array over the same memory.
     """
 
     is_view = False
-    """True for NumPy and CuPy, because an array of the library's own class needs no view."""
+    """True for NumPy and CuPy: calls use their arrays directly. A call makes a view of an array of any other library."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return data type, shape, strides and place of an array (see `footprints.Signature`).
+        """Return the signature of an array: data type, shape, strides and place (`footprints.Signature`).
 
-        A prepared call depends on nothing else of an array. Return None for an array without a signature; calls then use `view`,
-        which may raise TypeError. Signatures of different libraries are never equal.
+        A prepared call can be repeated on arrays with equal signatures. Signatures of different libraries are never equal.
+        Return None for an array that has no signature, such as a tensor that requires a gradient. A call then uses `view`,
+        which may raise TypeError.
         """
         return None
 
@@ -59,40 +61,41 @@ class Adapter(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
-        """Return the view of an array, and its device. Raise TypeError for an array that cannot be used.
+        """Return a NumPy or CuPy array over the memory of `array`, and its device. Raise TypeError if there is no such array.
 
-        On a GPU, CuPy's current stream waits for the streams that wrote the memory (`order`).
+        On a GPU, CuPy's current stream then waits for the streams that wrote the memory (`order`).
         """
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """Return the view of an output array, and its device.
+        """Return a NumPy or CuPy array over the memory of the output array `out`, and its device.
 
         Raise TypeError for an array that cannot be used, or for a scalar; ValueError for a read-only array on a GPU.
         """
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of an array, if possible without DLPack's exchange, because the exchange makes a stream wait."""
+        """Return the device of an array. If possible, do not use DLPack's exchange, because it makes a stream wait."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Run the current call after the library's earlier work on the array, and before the library's later work on it.
+        """Make the call wait for the library's earlier work on an array, and the library's later work wait for the call.
 
-        The call is on CuPy's current stream of GPU `number`. The memory is kept until the call has run, unless the library
-        itself keeps it.
+        The call runs on CuPy's current stream of GPU `number`. `view`: the NumPy or CuPy array over the memory of `array`. The
+        memory is kept until the call has run, unless the library itself keeps it.
         """
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address of the library's current stream on the array's GPU.
+        """Return the address (cudaStream_t) of the library's current stream on the array's GPU.
 
         Return None if the library uses CuPy's current stream, and for an array in host memory.
         """
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
-        """Return a new packed output array with the type and the device of `like`; None if the library cannot make one.
+        """Return a new packed array of shape `sizes`, with the data type and the device of `like`, or None.
 
-        It may be a view, which `converted` turns into an array of the library.
+        None means that the library cannot allocate it here. The new array may be a NumPy or CuPy array. When the call has
+        written it, `converted` turns it into an array of this library.
         """
         return None
 
@@ -101,9 +104,10 @@ class Adapter(ABC):
         return out
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats the call on arrays with the signatures for which it was prepared.
+        """Return a function that runs a prepared call again, on other arrays with the same signatures.
 
-        The caller must have compared the signatures. `adapters`: the adapter of each array; `self` is the first.
+        The function does not compare signatures; its caller must. `adapters`: the adapter of each array. The first one is
+        `self`.
         """
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
@@ -122,8 +126,9 @@ class Adapter(ABC):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path of the call for arrays with the signatures of `arrays`; None if there is none.
+        """Return the fast path of the call for arrays with the signatures of `arrays`, or None.
 
+        A *fast path* (`footprints.FastPath`) checks its arrays and runs the call, at the least cost.
         `arrays`: inputs, then output, all of one class.
         """
         expected, kind, signature, pointer = [*map(self.signature, arrays)], type(arrays[0]), self.signature, self.pointer
@@ -140,11 +145,11 @@ class Adapter(ABC):
         return run
 
     def memory(self, device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """Return a new packed view that `hand_back` can convert without a copy."""
+        """Return a new packed NumPy or CuPy array that `hand_back` can convert without a copy."""
         return new_view(device, sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert a view to the type of array of `like`, over the same memory if the library allows it."""
+        """Convert a NumPy or CuPy array to the array class of `like`, over the same memory if the library allows it."""
         return result
 
 
@@ -247,11 +252,11 @@ class CupyArrays(Adapter):
 CHUNKED = dict.fromkeys(
     ("dask", "zarr"), "dg.distributed.gather, slice and run read it in chunks; numpy.asarray(x) would load all of it"
 )
-"""Libraries of chunked arrays, each with the remedy for passing one."""
+"""Libraries of chunked arrays, which calls refuse. The value is the remedy in the error message."""
 
 
 class ExchangedArrays(Adapter):
-    """Adapter for any other library: through DLPack, or else through `__cuda_array_interface__`."""
+    """Adapter for all other libraries. It uses DLPack, or `__cuda_array_interface__` if DLPack is missing or fails."""
 
     def view(self, array: Any) -> tuple[Any, Device]:
         if not hasattr(array, "__dlpack__"):
@@ -296,7 +301,10 @@ class ExchangedArrays(Adapter):
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view by `from_dlpack` of the library of `like`, or return the view if there is no such function."""
+        """Convert a NumPy or CuPy array by the function `from_dlpack` of the library of `like`.
+
+        Return it unchanged if the library has no such function.
+        """
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -305,17 +313,17 @@ class ExchangedArrays(Adapter):
         return result
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return the view of an array in host memory for which NumPy's DLPack has failed."""
+        """Return a NumPy array over the memory of a host array, after `numpy.from_dlpack` has failed."""
         if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
             return np.from_dlpack(array)  # raises the error again
         return np.asarray(array)
 
     def _exported(self, array: Any) -> Any:
-        """Return the object to pass to CuPy's `from_dlpack` in place of the array."""
+        """Return the object to pass to CuPy's `from_dlpack`: the array itself, or a wrapper of it in a subclass."""
         return array
 
     def _ready(self, array: Any) -> None:
-        """Wait for the library's work on an array whose `__cuda_array_interface__` names no stream."""
+        """Wait for the library's work on an array if its `__cuda_array_interface__` names no stream."""
 
     def _on_a_gpu(self, array: Any, number: int) -> tuple[Any, Device]:
         cupy = require(number)
@@ -344,7 +352,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """Wrapper that hides the stream of an array's `__cuda_array_interface__`, because CuPy would make the host wait for it."""
+    """Wrapper of an array that has no stream in its interface, because CuPy would make the host wait for the stream."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -354,7 +362,7 @@ NUMPY, CUPY, EXCHANGED = NumpyArrays(), CupyArrays(), ExchangedArrays()
 
 
 def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """Return a new packed NumPy array; on a GPU, a CuPy array from CuPy's memory pool."""
+    """Return a new packed array: a NumPy array, or on a GPU a CuPy array from CuPy's memory pool."""
     if not device.on_gpu:
         return np.empty(tuple(sizes), dtype)
     import cupy
@@ -369,7 +377,10 @@ def no_type(dtype: Any, error: Exception) -> TypeError:
 
 
 def require(number: int) -> Any:
-    """Return the module cupy. Raise DeviceError if there is no usable GPU. The CUDA backend is imported only here."""
+    """Return the module cupy, and check that GPU `number` can be used. Raise DeviceError if it cannot.
+
+    The CUDA backend is imported only here.
+    """
     from dmlgather.backends.cuda import require as required
 
     return required(number)

@@ -26,7 +26,10 @@ def _ask(array: Any) -> int:
 
 
 def _reader() -> Callable[[Any], int]:
-    """Return `_read` if it gives NumPy's own addresses, else `_ask`. Only in CPython, an object's `id` is its address."""
+    """Return `_read` if it gives the same addresses as NumPy, else the slower `_ask`.
+
+    `_read` takes an object's `id` for its address, which is true only in CPython.
+    """
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty(0))
     if sys.implementation.name == "cpython" and all(_read(probe) == _ask(probe) for probe in probes):
         return _read
@@ -54,7 +57,7 @@ class ArrayObject(ctypes.Structure):
 
 
 def has_known_fields() -> bool:
-    """Return True if array objects have the fields of `ArrayObject`. This is tested by reading some arrays.
+    """Return True if array objects in memory have the fields of `ArrayObject`. This is tested on a few arrays.
 
     Return False for CPython without an interpreter lock, because objects begin with other fields there, and a thread could
     change an array while another thread reads it.

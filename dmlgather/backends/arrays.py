@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
-"""Adapters by class, for classes whose arrays have signatures. `adapter_of` adds the classes of other libraries."""
+"""Adapter of each array class that has signatures. `adapter_of` adds the classes of other libraries."""
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
-    """Return `Adapter.signature` of an array; None for an array of an unknown class.
+    """Return the signature of an array (`Adapter.signature`), or None for an array of an unknown class.
 
     Subclasses, and classes that `adapter_of` has not met yet, are unknown.
     """
@@ -36,18 +36,21 @@ def is_view(array: Any) -> bool:
 
 
 def signed_by(kind: type) -> Adapter | None:
-    """Return the adapter of a class whose arrays have signatures; None for any other class."""
+    """Return the adapter of an array class, or None if arrays of this class have no signatures."""
     return _BY_CLASS.get(kind)
 
 
 def view_signatures(args: Sequence[Any]) -> list[Any]:
-    """Return the `signature` of each argument; None for an argument that is not of NumPy's or CuPy's own class."""
+    """Return the signature of each argument. The entry is None for an argument that is not of NumPy's or CuPy's own class."""
     lookup = _BY_CLASS.get
     return [adapter.signature(array) if (adapter := lookup(type(array), EXCHANGED)).is_view else None for array in args]
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array. For an object that is no array, return an adapter whose errors name the object's type."""
+    """Return the adapter for an array.
+
+    For an object that is no array, the adapter's methods raise an error that names the object's type.
+    """
     kind = type(array)
     if (adapter := _BY_CLASS.get(kind)) is not None:
         return adapter
@@ -90,7 +93,7 @@ def home_of(array: Any) -> Device:
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
     """Return a new packed NumPy or CuPy array of shape `sizes` on `device`. Raise ValueError like `check_size`.
 
-    `like`: an array of the library to which `hand_back` will convert the new array. It then needs no copy.
+    `like`: an array of the caller's library. `hand_back` can then convert the new array to this library without a copy.
     """
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
@@ -106,10 +109,10 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 
 
 def move(array: Any, source: Device, target: Device) -> Any:
-    """Return `array` if `source` is `target`, else a copy on `target`.
+    """Return the array on the device `target`: `array` itself if `source` is `target`, else a copy.
 
-    The copy is ordered with the current streams of both devices. A copy from the host returns when it has read all of `array`.
-    Raise TypeError for a data type that CuPy does not have.
+    The copy is made after the earlier work and before the later work on the current streams of both devices. A copy from the
+    host returns when it has read all of `array`. Raise TypeError for a data type that CuPy does not have.
     """
     if source == target:
         return array
@@ -129,7 +132,7 @@ def move(array: Any, source: Device, target: Device) -> Any:
 
 
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
-    """Return a packed copy, made on the target's current stream.
+    """Return a packed copy of a CuPy array on another GPU. The copy runs on the current stream of that GPU.
 
     CuPy's own copy waits for no stream of the source GPU, and CuPy's memory pool may reuse the source before the copy has run.
     So the streams wait for each other, and the source is kept.
@@ -170,7 +173,7 @@ def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
 
 
 def _captures(device: Device) -> bool:
-    """Return True if a graph is captured on the current stream of a GPU, or if CUDA refuses to answer.
+    """Return True if a CUDA graph is captured on the current stream of a GPU, or if CUDA refuses to answer.
 
     CUDA refuses to answer for the legacy stream while a graph is captured on any other stream.
     """
@@ -193,13 +196,13 @@ def _is_cupy(array: Any) -> bool:
 
 @contextmanager
 def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
-    """Run the body as a call on these arrays, on one stream and in order with other streams.
+    """Run the body as one call on these arrays: on one stream, in order with all other work on the arrays.
 
     The call runs on `stream`. Without `stream`, it runs on PyTorch's current stream if the first array is a tensor on a GPU,
-    else on CuPy's. The body has the stream of the call as CuPy's current stream, so copies, allocations and DLPack's exchange
-    are ordered with the kernel. `adopt` orders the call with the streams of other libraries' arrays. If the call runs on
-    PyTorch's stream and some array is CuPy's, PyTorch's and CuPy's streams wait for each other. If the caller passes `stream`,
-    the caller must order it with CuPy's stream, as for CuPy's own kernels.
+    else on CuPy's. In the body, the call's stream is CuPy's current stream. So copies, allocations and DLPack's exchange are
+    ordered with the kernel. `adopt` orders the call with the streams of other libraries' arrays. If the call runs on PyTorch's
+    stream and some array is CuPy's, PyTorch's and CuPy's streams wait for each other. If the caller passes `stream`, the caller
+    must order it with CuPy's stream, as for CuPy's own kernels.
 
     `arrays`: inputs, then outputs, of any library; None for an output that is not allocated yet. `device`: where the call runs;
     None for the device of the first array. Raise TypeError for a wrong stream, like `stream_pointer`.
@@ -222,7 +225,7 @@ def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = 
 
 
 def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
-    """Return the GPU and the stream on which a call runs; None for CuPy's current stream."""
+    """Return the device and the stream for a call, or None if the call can run on CuPy's current stream."""
     first = arrays[0] if arrays else None
     if stream is not None:
         where = device or (home_of(first) if arrays else CPU)

@@ -37,7 +37,7 @@ class Device:
 
     @property
     def memory(self) -> Device:
-        """Return the device that owns the memory: the CPU for the reference backend."""
+        """Return the device that holds the arrays: the CPU for the reference backend, else this device."""
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
@@ -108,7 +108,7 @@ def stream_pointer(stream: Any, device: Device) -> int:
 
 
 def _no_stream(given: Any) -> str:
-    """Return a description of a wrong argument `stream`."""
+    """Return the words for an error message that describe a wrong argument `stream`."""
     array = hasattr(given, "__dlpack__") or hasattr(given, "__array__")
     return type(given).__name__ + (" (the arrays of a bound operator are fixed, and a call takes none)" if array else "")
 
@@ -117,7 +117,7 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
-    """Raise TypeError if `error` of CUDA says that the stream does not exist, or belongs to another GPU than `device`."""
+    """Raise TypeError if CUDA's `error` says that the stream does not exist, or belongs to another GPU than `device`."""
     if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver
@@ -131,6 +131,6 @@ def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
     if number != device.index:
         other = Device("cuda", number)
         raise TypeError(
-            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or run the call on {other}: with "
-            "arrays there, and without a device= that names another device"
+            f"stream is of {other}, but the call runs on {device}: pass a stream of {device}, or run the call on {other} (pass "
+            "arrays there, and no other device=)"
         ) from error

@@ -1,4 +1,4 @@
-"""Signatures of arrays, and footprints. A footprint describes the memory that arrays with one signature occupy."""
+"""Signatures of arrays (type, shape, strides, memory), and footprints: the address ranges of arrays with one signature."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dmlgather.plan import Layout, overlaps, packed_strides, reach
 from dmlgather.wording import counted
 
 WRITEABLE, READ_ONLY = -1, -2
-"""Places of host arrays: the last items of their signatures."""
+"""The place (last item of the signature) of a writeable and of a read-only array in host memory."""
 
 Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], int]
-"""Data type, shape, strides (bytes), and place. On the host, the place is WRITEABLE or READ_ONLY. On a GPU, the place is 16 · the
-GPU's number + pointer modulo 16: 0x15 = 21 for GPU 1 and a pointer that ends in 5. A signature is a plain tuple of few items,
-because each call makes and compares a signature per array.
+"""Data type, shape, strides in bytes, and *place*, an integer for the array's memory. In host memory, the place is WRITEABLE or
+READ_ONLY. On a GPU, it is 16 · the GPU's number + the pointer modulo 16. Example: 0x15 = 21 for GPU 1 and a pointer that ends
+in 5. A signature is a plain tuple of few items, because each call makes and compares a signature per array.
 """
 
 FastPath: TypeAlias = Callable[..., bool]
@@ -29,22 +29,24 @@ RAISE.
 """
 
 _OVERLAP_WORK = 100_000
-"""Maximum number of steps of NumPy's overlap solver. If it has no answer by then, arrays count as overlapping."""
+"""Maximum number of steps of NumPy's overlap solver (numpy.shares_memory). Without an answer by then, arrays count as
+overlapping.
+"""
 
 
 def signature_on(device: Device, array: Any) -> Signature:
-    """Return the signature of an array from `adopt`. The array's class may be a subclass."""
+    """Return the signature of a NumPy or CuPy array on `device`. The array may belong to a subclass of NumPy's class."""
     where = device.index << 4 | array.data.ptr & 15 if device.on_gpu else WRITEABLE if array.flags.writeable else READ_ONLY
     return array.dtype, array.shape, array.strides, where
 
 
 def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
-    """Return the signature of a packed array. `where`: the place of the array."""
+    """Return the signature of a packed array. `where`: the array's place (see `Signature`)."""
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
 def new_place(memory: Device) -> int:
-    """Return the place of a new array, which is writeable, and on a GPU aligned to 16 bytes."""
+    """Return the place of a new array (see `Signature`). It is writeable, and on a GPU aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 
@@ -55,13 +57,13 @@ def device_of(signature: Signature) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The memory that an array's elements occupy, for all arrays with one signature.
+    """The address range of an array's elements. Arrays with one signature (type, shape, strides, alignment) share it.
 
-    `name`: name of the array in messages.
-    `layout`: relative to the element with the lowest address.
-    `start`: bytes from an array's pointer to that element, 0 or negative.
-    `misaligned`: address of that element modulo 16; 0 on the host.
-    `whole`: True if `array.ravel()` has exactly the elements of the layout, for arrays on the host.
+    `name`: the array's name in messages.
+    `layout`: sizes and strides in elements. The offset counts from the element with the lowest address.
+    `start`: bytes from an array's pointer to the lowest address. It is negative if a stride is negative, else 0.
+    `misaligned`: on a GPU, the lowest address modulo 16. In host memory it is 0, because alignment does not matter there.
+    `whole`: True if `array.ravel()` of a host array has exactly the elements of the layout, in the order of memory.
     """
 
     name: str
@@ -74,16 +76,16 @@ class Footprint:
 
     @property
     def end(self) -> int:
-        """Return the bytes from an array's pointer to the end of the last element."""
+        """Return the number of bytes from an array's pointer to the end of the element with the highest address."""
         return self.start + self.layout.extent * self.dtype.itemsize
 
     @property
     def alignment(self) -> int:
-        """Return the largest power of two, at most 16, that divides the lowest element's address: 4 for 12, 16 for 0."""
+        """Return the largest power of two, at most 16, that divides the lowest address: 4 for 12, 16 for 0."""
         return self.misaligned & -self.misaligned or 16
 
     def flat(self, array: Any) -> NDArray[Any]:
-        """Return a one-dimensional view of all elements of the layout. For arrays on the host only."""
+        """Return a host array's memory as a one-dimensional array, from the lowest address to the end of the layout."""
         if self.whole:
             return array.ravel()  # type: ignore[no-any-return] # a view, because the array is packed
         extent = self.layout.extent
@@ -101,9 +103,9 @@ class Footprint:
 
 
 def logical(name: str, signature: Signature) -> Footprint:
-    """Return the footprint of arrays with their own shape and strides.
+    """Return the footprint of arrays that are read or written with their own shape and strides.
 
-    Raise ValueError if a stride is not a whole number of elements.
+    Raise ValueError if a stride in bytes is not a multiple of the element size.
     """
     dtype, shape, strides, where = signature
     itemsize, misaligned, writeable = dtype.itemsize, max(where, 0) & 15, where != READ_ONLY
@@ -112,7 +114,8 @@ def logical(name: str, signature: Signature) -> Footprint:
         return Footprint(name, dtype, Layout.packed(shape), 0, misaligned, writeable, whole=True)
     if itemsize == 0 or any(step % itemsize for size, step in zip(shape, strides, strict=True) if size > 1):
         raise ValueError(
-            f"{name}: strides {strides} bytes are not whole elements of {itemsize} bytes; pass a copy (array.copy())"
+            f"{name}: strides {strides} (bytes) are not multiples of the element size, {counted(itemsize, 'byte')}; "
+            "pass a copy (array.copy())"
         )
     steps = tuple(step // itemsize if size > 1 else 0 for size, step in zip(shape, strides, strict=True))
     low, high = reach(shape, steps)
@@ -121,14 +124,18 @@ def logical(name: str, signature: Signature) -> Footprint:
 
 
 def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
-    """Return the footprint of one-dimensional contiguous arrays that are read as `layout` of `dtype` elements."""
+    """Return the footprint of one-dimensional contiguous arrays that are used as buffers.
+
+    `layout`: sizes and strides of the tensor in the buffer. `dtype`: data type of the tensor's elements. The array itself may
+    have the type uint8.
+    """
     array_dtype, (size,), _, where = signature
     whole = (array_dtype, size) == (dtype, layout.extent)
     return Footprint(name, dtype, layout, 0, max(where, 0) & 15, where != READ_ONLY, whole)
 
 
 def check_output(out: Footprint) -> None:
-    """Raise ValueError if arrays with this footprint are read-only, or may have several elements at one address."""
+    """Raise ValueError if arrays with this footprint are read-only, or if two of their elements may share an address."""
     if not out.writeable:
         raise ValueError("out is read-only; pass a writeable array")
     layout = out.layout
@@ -140,7 +147,7 @@ def check_output(out: Footprint) -> None:
 
 
 def check_indices(indices: Sequence[Footprint]) -> None:
-    """Raise ValueError if index arrays are not aligned to their element size, as a GPU requires."""
+    """Raise ValueError if an index array does not start at a multiple of its element size, as a GPU requires."""
     for footprint in indices:
         size = footprint.dtype.itemsize
         if past := footprint.misaligned % size:
@@ -151,7 +158,7 @@ def check_indices(indices: Sequence[Footprint]) -> None:
 
 
 class _Addresses:
-    """Stand-in for an array in NumPy's overlap solver. The solver reads no memory, so GPU addresses are allowed."""
+    """Stand-in for an array in NumPy's overlap solver, which reads no memory. So the addresses may be those of a GPU."""
 
     def __init__(self, footprint: Footprint, pointer: int) -> None:
         layout, itemsize = footprint.layout, footprint.dtype.itemsize
@@ -165,7 +172,10 @@ class _Addresses:
 
 
 def share_memory(left: Footprint, left_pointer: int, right: Footprint, right_pointer: int) -> bool:
-    """Return True if elements of arrays with these footprints, at these addresses, share bytes or may share bytes."""
+    """Return True if two arrays share bytes, or if NumPy's overlap solver finds no answer.
+
+    `left_pointer`, `right_pointer`: addresses of the first elements of the arrays.
+    """
     if left_pointer + left.end <= right_pointer + right.start or right_pointer + right.end <= left_pointer + left.start:
         return False
     try:

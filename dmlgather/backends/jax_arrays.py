@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 ALIGNMENT = 64
-"""Alignment in bytes of host memory that JAX uses without a copy."""
+"""Alignment in bytes that host memory needs so that JAX uses it without a copy."""
 
 
 def is_jax(array: Any) -> bool:
-    """Return True for a jax.Array, also for a traced one and for random keys."""
+    """Return True for a jax.Array, including traced arrays and arrays of random keys."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(array, jax.Array)
 

@@ -1,4 +1,4 @@
-"""Outcomes of runs under RAISE: the first bad index, and its error."""
+"""Outcomes of runs under the policy RAISE: which index was out of range first, and the IndexError for it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 
 @dataclass(frozen=True, slots=True)
 class BadIndex:
-    """The first bad index of a RAISE plan: its offset in the index buffer (elements), its value, and the lookup's number.
+    """The first index out of range that a run under RAISE has read.
 
-    `overwritten`: True if the index was overwritten after the run, and its new `value` is valid.
+    `offset`: the position of the index in the index buffer, in elements. `value`: the value of the index.
+    `lookup`: the number of the plan's lookup that read the index.
+    `overwritten`: True if the index was overwritten after the run. `value` is then a valid index.
     """
 
     offset: int
@@ -29,10 +31,12 @@ class BadIndex:
 def out_of_range(
     where: str, value: int, axis: int, limit: int, wrap: int, *, window: int = 1, overwritten: bool = False
 ) -> IndexError:
-    """Return the error for a bad index.
+    """Return the IndexError for a bad index.
 
-    `where`: the index tensor and the position in it, "indices[3]". `axis`: the indexed axis of the data. `limit`, `wrap`: see
-    `Lookup`. `window`: number of consecutive elements that are read, the first at the index. `overwritten`: see `BadIndex`.
+    `where`: the index tensor and the position in it, "indices[3]". `axis`: the indexed axis of the data. `limit`: number of
+    valid positions along the axis. `wrap`: number that is added to a negative index; 0 if negative indices are bad.
+    `window`: number of consecutive elements that are read, from the index on. `overwritten`: True if the index was overwritten
+    after the run.
     """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
@@ -43,21 +47,24 @@ def out_of_range(
 
 @dataclass(slots=True, eq=False)
 class Outcome(ABC):
-    """The outcome of a run of a RAISE plan with lookups. It keeps the index array alive, so that a bad index can be read."""
+    """The result of a run under RAISE: whether an index was out of range, and which.
+
+    It keeps the index array alive, because it reads the bad index from there.
+    """
 
     plan: IndexPlan
     indices: Footprint
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset (elements of the index buffer) of a bad index, or None. On a GPU, wait for the stream."""
+        """Return the smallest offset of a bad index in the index buffer (elements), or None. On a GPU, wait for the stream."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
-        """Return the current value of the index at `offset`."""
+        """Return the value that the index buffer now has at `offset`."""
 
     def bad_index(self) -> BadIndex | None:
-        """Return the first bad index in memory order; None if there is none. On a GPU, wait for the stream."""
+        """Return the bad index with the lowest address, or None. On a GPU, wait for the stream."""
         offset, plan = self.offset(), self.plan
         if offset is None:
             return None
@@ -74,11 +81,12 @@ class Outcome(ABC):
         return BadIndex(offset, value, reading[0], overwritten=True)
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
-        """Raise IndexError if there is a bad index.
+        """Raise IndexError if an index was out of range.
 
-        `name`: name of the index tensor, for the message. `axes`: for each lookup, the axis of the data that it indexes.
-        `windows`: for each lookup, the number of consecutive elements that it reads, the first at its index. If `windows` is
-        empty, each lookup reads one element.
+        `name`: name of the index tensor, for the message. `axes`: for each lookup of the plan, the axis of the data that it
+        indexes.
+        `windows`: for each lookup, the number of consecutive elements that it reads, from its index on. If `windows` is empty,
+        each lookup reads one element.
         """
         bad = self.bad_index()
         if bad is None:
@@ -93,7 +101,7 @@ class Outcome(ABC):
 
 @dataclass(slots=True, eq=False)
 class HostOutcome(Outcome):
-    """The outcome of a run on the host that met a bad index. `flat`: the index array in one dimension."""
+    """The result of a run on the host that read a bad index. `flat`: the index array in one dimension."""
 
     flat: NDArray[Any]
     bad_offset: int
@@ -107,10 +115,12 @@ class HostOutcome(Outcome):
 
 @dataclass(slots=True, eq=False)
 class DeviceOutcome(Outcome):
-    """The outcome of a run on a GPU. Its methods read the offset of a bad index from the device.
+    """The result of a run on a GPU. Its methods read the offset of a bad index from GPU memory.
 
-    `pointer`: address of the lowest index. `keep`: the owner of the indices' memory; None if the caller keeps it alive.
-    `stream`, `word`: those of the last launch. `bad_offset`: offset of the bad index if the run has waited for it, else None.
+    `pointer`: address of the index buffer's lowest element. `keep`: the owner of this memory; None if the caller keeps it
+    alive.
+    `stream`: address of the stream of the last launch. `word`: GPU memory that receives the offset of a bad index (`BadWord`).
+    `bad_offset`: the offset of a bad index if the run has already waited for it, else None.
     """
 
     pointer: int
@@ -131,9 +141,10 @@ class DeviceOutcome(Outcome):
 
 
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
-    """Return the coordinates of a bad index in the index tensor.
+    """Return the coordinates of a bad index in the index tensor, or None if they are unknown.
 
-    With several lookups, each must read one component of the last dimension. If they do not, return None.
+    If the plan has several lookups, they are known only if each lookup reads one component of the last dimension, as in
+    GatherND.
     """
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)

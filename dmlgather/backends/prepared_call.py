@@ -23,22 +23,24 @@ from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 Lowering = Callable[[Sequence[Layout]], IndexPlan]
-"""Function from the layouts of the inputs and of the output to a plan."""
+"""Function that returns the plan of an operator call. Its argument is a list of layouts: those of the inputs, then that of the
+output.
+"""
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
-"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, its argument is the stream, or None for the current stream.
+"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, its argument is a stream, or None for the current stream.
 On the host, it has no argument.
 """
 
 PROGRAMS_KEPT = 256
-"""Size of the process's LRU cache of prepared programs. Prepared calls hold their programs."""
+"""Maximum number of programs in the LRU cache of the process. Prepared calls also hold their programs."""
 CALLS_KEPT = 256
-"""Size of an LRU cache of prepared calls, whose keys are signatures of arrays."""
+"""Maximum number of prepared calls in an LRU cache. The cache keys contain the signatures of the arrays."""
 
 
 class PreparedCall(ABC):
-    """A program for arrays with known footprints. It is thread-safe and holds no array.
+    """A program that is ready to run on any arrays with certain signatures. It is thread-safe and holds no array.
 
     Its methods take *views*: NumPy or CuPy arrays in the memory of `device`, inputs first.
     """
@@ -58,17 +60,17 @@ class PreparedCall(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
-        """Run on views. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
+        """Run on NumPy or CuPy arrays. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
 
-        Under RAISE, return an outcome, which knows the bad index; on the host, return None if no index is bad. Under any other
-        policy, return None.
+        Under RAISE, a GPU returns an outcome, which can later read the first bad index. The host returns an outcome only if an
+        index is bad. Return None in all other cases.
         `wait`: on a GPU under RAISE, wait for the stream, and return None if no index is bad.
         Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream, like `stream_pointer`.
         """
 
     @cached_property
     def run_at(self) -> RunAt:
-        """Function that runs on the addresses of data, indices (0 without lookups) and output, and returns True.
+        """Function that runs the call on three addresses: data, indices (0 without lookups) and output. It returns True.
 
         On a GPU, it also takes the stream's address (None: CuPy's current stream), and waits under RAISE. It returns False if
         `run` must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap
@@ -78,16 +80,17 @@ class PreparedCall(ABC):
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
-        """Return a function that repeats `run` on these views at the least cost, and keeps their memory alive.
+        """Return a function that repeats `run` on these arrays at the least cost, and keeps their memory alive.
 
-        On a GPU, the function only launches, so that a CUDA graph can capture it, and its outcomes report no other launches.
+        On a GPU, the function only launches, so that a CUDA graph can capture it. Its outcomes report only its own launches.
         Raise ValueError like `run`.
         """
 
     def fast_path(self, args: Sequence[Any]) -> FastPath | None:
-        """Return the fast path of `run` for arrays of the class of `args`; None if there is none. `args`: example arrays.
+        """Return the fast path of the call (`FastPath`) for arrays of the class of `args`, or None.
 
-        There is none for arrays of several classes, and for runs on a GPU that return outcomes.
+        There is none for arrays of several classes, and for runs on a GPU that return outcomes. `args`: example arrays, inputs
+        first.
         """
         if len({*map(type, args)}) > 1:
             return None
@@ -97,18 +100,22 @@ class PreparedCall(ABC):
         return self._fast_paths[adapter]
 
     def fast_path_on(self, adapter: Adapter, args: Sequence[Any]) -> FastPath | None:
-        """Return a new fast path for the arrays of a library. `args`: example arrays."""
+        """Return a new fast path for arrays of one library, or None. `args`: example arrays of the library, inputs first."""
         return adapter.fast_path(self, args)
 
     def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats the call on arrays with the expected signatures. The caller must compare signatures.
+        """Return a function that runs the call again, on other arrays with the same signatures.
 
-        `adapters`: the adapter of each array; on a GPU, all are equal.
+        The function does not compare signatures; its caller must. `adapters`: the adapter of each array. On a GPU, all are
+        equal.
         """
         return adapters[0].repeater(self, adapters)
 
     def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
-        """Return the lowest addresses of data, indices (0 without lookups) and output. Raise ValueError if they overlap."""
+        """Return the lowest addresses of data, indices (0 without lookups) and output.
+
+        Raise ValueError if `out` overlaps an input.
+        """
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         low, high = out + out_start, out + out_end
         data, indices = pointers[0] + data_start, 0
@@ -124,7 +131,7 @@ class PreparedCall(ABC):
 
 
 class HostCall(PreparedCall):
-    """A call in host memory, by the cpu backend or the reference backend."""
+    """A prepared call in host memory, by the cpu backend or the reference backend."""
 
     def __init__(
         self,
@@ -136,7 +143,7 @@ class HostCall(PreparedCall):
         *,
         signatures: Sequence[Signature],
     ) -> None:
-        """`signatures`: those of the arrays, inputs first."""
+        """Prepare the fast path, too. `signatures`: the signatures of the arrays, inputs first."""
         super().__init__(device, program, plan, inputs, out)
         footprints = (*inputs, out)
         # The engine's function of addresses; None if the reference backend or NumPy runs, and for elements that hold references.
@@ -216,7 +223,7 @@ class HostCall(PreparedCall):
 
 
 class DeviceCall(PreparedCall):
-    """A call on a GPU."""
+    """A prepared call on a GPU."""
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
         data = inputs[0].data.ptr
@@ -226,7 +233,10 @@ class DeviceCall(PreparedCall):
     def launch(
         self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None, *, wait: bool = False
     ) -> Outcome | None:
-        """Run on arrays at these addresses, like `run`. `pointers`: of the inputs. `keep`: what the outcome keeps alive."""
+        """Run on arrays at these addresses, like `run`.
+
+        `pointers`: addresses of the inputs. `keep`: the object that owns the indices' memory; the outcome keeps it alive.
+        """
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
@@ -305,10 +315,12 @@ def prepare_call(
     *,
     own_words: bool = False,
 ) -> PreparedCall:
-    """Return the prepared call of an operator call on `device`, for arrays with these footprints in the device's memory.
+    """Return the program of an operator on `device`, prepared for arrays with these footprints.
 
-    `lower`: the operator call. `signatures`: those of the arrays, inputs first; not needed on a GPU.
-    `own_words`: True if outcomes on a GPU under RAISE report only launches of this call, and may be read at any time.
+    `lower`: function that returns the operator's plan for given layouts.
+    `signatures`: the signatures of the arrays, inputs first; not needed on a GPU.
+    `own_words`: True if the outcomes of this call must report only its own launches. Otherwise, on a GPU under RAISE, all calls
+    of one plan and stream share the memory that receives the offset of a bad index.
 
     Raise ValueError if `out` is read-only or overlaps itself, or if a GPU cannot read indices of this alignment.
     """
@@ -325,7 +337,10 @@ def prepare_call(
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """Return the program for a plan on `device`, newly compiled or from the cache. `alignment`: of the pointers, in bytes."""
+    """Return the program for a plan on `device`, newly compiled or from the cache.
+
+    `alignment`: the program runs on pointers that are multiples of this number of bytes.
+    """
     plan.check_limits()
     if device.on_gpu:
         return _device_program(plan, device.index, alignment)
@@ -343,7 +358,7 @@ def _device_program(plan: IndexPlan, number: int, alignment: int) -> Any:
 
 @lru_cache(PROGRAMS_KEPT)
 def _host_program(plan: IndexPlan, device: Device, *_settings: Any) -> Any:
-    """Return the program of the reference or cpu backend. `_settings`: settings of the cpu backend, for the cache key."""
+    """Return the program of the reference or cpu backend. `_settings`: the cpu backend's settings, as part of the cache key."""
     from dmlgather.backends import cpu, reference
 
     return (reference if device.kind == "reference" else cpu).prepare(plan)

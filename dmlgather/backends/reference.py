@@ -20,20 +20,25 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, OutOfBounds, dot, packed_strides, unravel
 
 BLOCK = 2**14
-"""Elements of a block. Their addresses stay in the processor's cache, and Ctrl-C does not wait long."""
+"""Maximum number of elements in a block. A block's addresses stay in the processor's cache, and Ctrl-C does not wait long."""
 
 REPORTED = 0.05
-"""Minimum number of seconds between two calls of a watcher."""
+"""Minimum number of seconds between two calls of a watcher (a progress callback)."""
 
 Watcher = Callable[[int, int], None]
-"""Function of the numbers of finished and of all elements. Under RAISE, it first gets the numbers of checked and all indices."""
+"""Progress callback. Its arguments are the number of finished elements and the number of all elements. Under RAISE, it is
+called first with the number of checked indices and the number of all indices.
+"""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Call `watcher` in every run of the body: at its start, at its end and in between."""
+    """Report the progress of every run in the body of the `with` statement.
+
+    `watcher` is called at the start of a run, at its end, and in between.
+    """
     before = _watcher.set(watcher)
     try:
         yield
@@ -73,7 +78,7 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class ReferenceProgram:
-    """A plan with the methods that the programs of all backends have."""
+    """A plan prepared for the reference backend. It has the same methods as the programs of the other backends."""
 
     plan: IndexPlan
 
@@ -103,14 +108,14 @@ def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]
 
 
 def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy of the indices at these offsets, in a type that also holds limits and wraps."""
+    """Return the indices at these offsets as a new array, in a type that is wide enough to add `wrap` to them."""
     assert indices is not None
     exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype  # unsigned: no wraps
     return indices[_places(offset)].astype(exact)
 
 
 def _elements(data: NDArray[Any] | range, source: NDArray[Any]) -> NDArray[Any]:
-    """Return data[source]. `data` may be a range that is longer than any array."""
+    """Return data[source]. `data` may be a range with more items than any array could have."""
     if isinstance(data, range):
         return np.asarray(np.frompyfunc(data.__getitem__, 1, 1)(source))
     return data[_places(source)]
@@ -131,19 +136,26 @@ def _words(elements: Elements) -> Elements:
 
 
 def _places(address: NDArray[Any]) -> NDArray[np.intp]:
-    """Return addresses in the integer type of NumPy's indices."""
+    """Return addresses in the integer type that NumPy uses for indices."""
     return address.astype(np.intp, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Coordinates:
-    """Coordinates of a block. Each dimension has a number, or an array of type `integer` that broadcasts to the block's shape."""
+    """The coordinates of all elements in a block.
+
+    `of`: for each dimension, one number, or an array that broadcasts to the block's shape.
+    `integer`: type of these arrays and of addresses: int64, or `object` for Python's integers.
+    """
 
     of: Sequence[int | NDArray[Any]]
     integer: type
 
     def address(self, offset: int, strides: Sequence[int]) -> NDArray[Any]:
-        """Return the addresses offset + o·strides. They have size 1 along dimensions of stride 0."""
+        """Return the address of each element: `offset` plus the sum of coordinate times stride.
+
+        The array has size 1 along dimensions of stride 0.
+        """
         address: NDArray[Any] = np.array([offset], self.integer)
         # Innermost dimension first: NumPy's inner loops are longer then.
         for coordinate, stride in zip(reversed(self.of), reversed(strides), strict=True):

@@ -23,13 +23,13 @@ Key: TypeAlias = tuple[int, int, int]
 
 
 class Kept:
-    """Views of other libraries' memory. Each view is kept until the event after its launch is done.
+    """Arrays over memory of other libraries that a GPU may still use. Each is kept until the event after its launch is done.
 
-    Each stream has a queue of views, in the order of the launches. Each call, on any stream, drops the views whose events are
-    done. So the views of the last call are kept until the next call. If `QUEUE` calls on a stream have not run, the next call
-    on this stream waits for the oldest of them. So memory is bounded, and the GPU always has work. Events of a destroyed stream
-    also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before the libraries
-    that own the memory shut down.
+    Each stream has a queue of arrays, in the order of the launches. When an event is done, the next call on any stream drops
+    the event's arrays. So the arrays of the last call are kept until the next call. If `QUEUE` calls on a stream have not run,
+    the next call on this stream waits for the oldest of them. So memory is bounded, and the GPU always has work. Events of a
+    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before
+    the libraries that own the memory shut down.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class Kept:
         self._registered = False
 
     def __len__(self) -> int:
-        """Return the number of calls whose views are kept."""
+        """Return the number of calls that still have arrays here."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
-        """Keep views until a recorded event (cupy.cuda.Event) is done. Drop all views whose events are done."""
+        """Keep arrays until a recorded event (cupy.cuda.Event) is done. Drop all arrays that are no longer needed."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
             if not self._registered:  # late, so that `finish` runs before the libraries' own exit functions
@@ -54,7 +54,7 @@ class Kept:
             done.append(oldest)
 
     def finish(self) -> None:
-        """Wait for all events, and drop all views. Errors are ignored: a GPU that has failed does not read memory."""
+        """Wait for all events, and drop all arrays. Errors are ignored, because a GPU that has failed does not read memory."""
         with self._lock:
             entries = [entry for queue in self._queues.values() for entry in queue]
             self._queues.clear()
@@ -80,14 +80,14 @@ class Kept:
 
 
 KEPT = Kept()
-"""Views kept by all calls of the process."""
+"""Arrays that the calls of this process keep."""
 
 
 class StreamOrder:
-    """Stream ordering after the last launch of a call. Keys are numbers of GPUs.
+    """The work that is left for the end of a call: other streams must wait for the call, and memory must be kept.
 
-    `followers`: streams that must wait for the call, each as (number of its GPU, address). `views`: views whose memory must not
-    be reused before the call has run.
+    `followers`: by GPU number, the streams that must wait for the call, each as (number of its GPU, address).
+    `views`: by GPU number, the arrays that must not be freed or reused before the call has run.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,10 @@ class StreamOrder:
         self.views: defaultdict[int, list[Any]] = defaultdict(list)
 
     def end(self) -> None:
-        """Record an event on each GPU after the last launch. Make the followers wait for it, and `KEPT` keep the views."""
+        """After the last launch, record an event on each GPU.
+
+        The followers wait for the event, and `KEPT` keeps the arrays until it is done.
+        """
         for number in {*self.followers, *self.views}:
             current_stream = current(number)
             if is_capturing(number, current_stream):
@@ -118,9 +121,9 @@ _this_thread = _Threads()
 
 @contextmanager
 def ordered_call(*, within: bool = False) -> Iterator[None]:
-    """Run the body as a call on CuPy's current streams. In the body, `order_with` and `keep` apply to this call.
+    """Run the body of the `with` statement as one call. In it, `order_with` and `keep` apply to this call.
 
-    `within`: True to make the body part of the thread's current call, if there is one.
+    The call runs on CuPy's current streams. `within`: True to join the thread's current call, if there is one.
     """
     if within and _this_thread.order is not None:
         yield
@@ -136,7 +139,7 @@ def ordered_call(*, within: bool = False) -> Iterator[None]:
 
 @contextmanager
 def on_stream(pointer: int, device: Device) -> Iterator[None]:
-    """Make a stream of a GPU CuPy's current stream in the body."""
+    """Set CuPy's current stream of a GPU to the stream at address `pointer`, in the body of the `with` statement."""
     import cupy
 
     with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
@@ -181,13 +184,13 @@ def order_with(number: int, stream: int, owner: int | None = None) -> bool:
 
 
 def keep(number: int, view: Any) -> None:
-    """Keep a view of memory on GPU `number` until this thread's call has run."""
+    """Keep an array over memory of GPU `number` until this thread's call has run."""
     if _this_thread.order is not None:
         _this_thread.order.views[number].append(view)
 
 
 def _recorded(number: int, stream: int) -> Any:
-    """Return an event that is recorded behind the present work of a stream of GPU `number`."""
+    """Return an event that is done when a stream of GPU `number` has run all its present work."""
     import cupy
 
     with cupy.cuda.Device(number):
@@ -206,7 +209,7 @@ def _wait(number: int, stream: int, event: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CudaStream:
-    """A stream's address as an object with the CUDA stream protocol.
+    """A stream's address as an object with the CUDA stream protocol (`__cuda_stream__`).
 
     Stream 0 is passed as `LEGACY`, because CuPy's DLPack may read 0 as the thread's own stream.
     """

@@ -33,7 +33,7 @@ def is_compiling() -> bool:
 
 
 def gpu_of(array: Any) -> int | None:
-    """Return the number of a tensor's GPU; None for a tensor in other memory, for a subclass, and for any other object."""
+    """Return the number of a tensor's GPU. Return None for a tensor in other memory, a subclass, and any other object."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
 
 
@@ -43,7 +43,7 @@ def current_stream(number: int) -> int:
 
 
 def used_on(tensor: Any, stream: int) -> bool:
-    """Record that a stream uses a tensor on a GPU, so that PyTorch does not reuse its memory before the stream's work has run.
+    """Record that a stream uses a tensor on a GPU. PyTorch then reuses the memory only after the stream's work has run.
 
     Return False for cudaStreamPerThread, because PyTorch cannot record its use.
     """
@@ -56,10 +56,10 @@ def used_on(tensor: Any, stream: int) -> bool:
 
 
 def plain(tensor: Any) -> Any:
-    """Return the tensor detached from its history. Copy a conjugate or negative view, because DLPack would ignore these flags.
+    """Return the tensor without its autograd history.
 
-    Raise TypeError for a tensor without elements in host or CUDA memory, and RuntimeError, like PyTorch, for a tensor that
-    requires a gradient.
+    Copy a conjugate or negative view, because DLPack would ignore these flags. Raise TypeError for a tensor without elements in
+    host or CUDA memory, and RuntimeError, like PyTorch, for a tensor that requires a gradient.
     """
     _check(tensor)
     return tensor.detach().resolve_conj().resolve_neg()
@@ -92,7 +92,7 @@ def _check(tensor: Any) -> None:
 def _has_elements(tensor: Any) -> bool:
     """Return True if the tensor's elements, if any, are in memory.
 
-    In vmap, a tensor has no address. In functionalize, and for a zero tensor, the address is 0.
+    Under vmap, a tensor has no address. Under functionalize, and for a zero tensor, the address is 0.
     """
     try:
         return bool(tensor.data_ptr()) or not tensor.numel()
@@ -107,7 +107,7 @@ def _is_plain(tensor: Any) -> bool:
 
 
 def bits(tensor: Any) -> Any:
-    """Return the tensor, or an integer view if NumPy does not have its data type, as for bfloat16."""
+    """Return the tensor. If NumPy does not have its data type, such as bfloat16, return it viewed as integers."""
     torch = sys.modules["torch"]
     if hasattr(np, str(tensor.dtype).removeprefix("torch.")):
         return tensor
@@ -131,7 +131,7 @@ def host_view(tensor: Any) -> NDArray[Any] | None:
 
 
 def storage(tensor: Any) -> Any:
-    """Return a one-dimensional tensor of all elements in the memory of a tensor. Raise the errors of `plain`."""
+    """Return the whole memory of a tensor as a one-dimensional tensor. Raise the errors of `plain`."""
     _check(tensor)
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.dtype.itemsize,), (1,), 0)
 
@@ -185,12 +185,15 @@ class TorchTensors(ExchangedArrays):
         return None if array.is_cpu or (number := gpu_of(array)) is None else current_stream(number)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
-        """Return a new packed tensor; None while PyTorch traces, because its tensors have no elements then."""
+        """Return a new packed tensor, or None while PyTorch traces, because traced tensors have no elements."""
         out = empty(like, sizes)
         return out if type(out) is type(like) else None
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path. For tensors in host memory, it is that of NumPy's views, which take little time to make."""
+        """Return the fast path.
+
+        In host memory, it is the fast path of NumPy arrays over the same memory, because these take little time to make.
+        """
         on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:
             return super().fast_path(call, arrays)
@@ -214,7 +217,7 @@ class TorchTensors(ExchangedArrays):
         return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return a view with a data type of ml_dtypes. Raise TypeError for a data type that ml_dtypes does not have."""
+        """Return a NumPy array with a data type of ml_dtypes. Raise TypeError for a data type that ml_dtypes does not have."""
         try:
             import ml_dtypes
 
@@ -228,7 +231,7 @@ class TorchTensors(ExchangedArrays):
 
 
 class _InOrder:
-    """Wrapper of a GPU tensor that exports it through DLPack without DLPack's stream ordering.
+    """Wrapper of a GPU tensor that exports it through DLPack, but without a wait between streams.
 
     PyTorch refuses to order cudaStreamPerThread, so `TorchTensors.order` orders the streams instead.
     """

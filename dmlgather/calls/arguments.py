@@ -19,7 +19,7 @@ from dmlgather.plan import OutOfBounds
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The policy that writes `value`, one number, for each index out of bounds.
+    """The policy that writes `value` instead of an element if an index is out of bounds.
 
     An integer type must hold the value exactly; for a floating type it is rounded.
 
@@ -31,10 +31,11 @@ class Fill:
 
 
 def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dtype[Any]) -> tuple[OutOfBounds, bytes]:
-    """Return the policy, and its fill value as the bytes of one element of `dtype`.
+    """Return the policy that an argument `out_of_bounds` chooses, and the fill value as the bytes of one element.
 
-    `choice`: None for `default`, "clamp", "raise", "promise", or a Fill. Raise ValueError for any other name, for a fill value
-    that an integer type cannot hold exactly, and for a fill value that overflows a floating type.
+    `choice`: "clamp", "raise", "promise", a Fill, or None for `default`. `dtype`: data type of the elements. Raise ValueError
+    for any other name, for a fill value that an integer type cannot hold exactly, and for a fill value that overflows a
+    floating type.
     """
     if choice is None:
         return default, b""
@@ -47,7 +48,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 
 def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    """Return the policy of a call and its fill value in bytes: the caller's choice, or else the policy of `problem`."""
+    """Return the policy of a call, and the fill value as bytes. If `choice` is None, they are those of `problem`."""
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
@@ -98,9 +99,10 @@ def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Return an argument whose values decide the result's shape: a NumPy array for an array, any other value unchanged.
+    """Make an argument readable on the host, because its values decide the result's shape.
 
-    Raise TypeError for an array on a GPU, because the call would have to wait for its values.
+    An array becomes a NumPy array; any other value is returned unchanged. Raise TypeError for an array on a GPU, because the
+    call would have to wait for its values.
     """
     if isinstance(values, np.generic) or not hasattr(values, "__dlpack__"):
         return values
@@ -111,12 +113,12 @@ def host_values(name: str, values: Any) -> Any:
 
 
 def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
-    """Return `host_bounds` for the bounds of ONNX's Slice. `axes` and `steps` may be None."""
+    """Return the starts, ends, axes and steps of ONNX's Slice, by name, like `host_bounds`. `axes` and `steps` may be None."""
     return host_bounds(("axes", "steps"), starts=starts, ends=ends, axes=axes, steps=steps)
 
 
 def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
-    """Return the bounds of a slice by name: a tuple for a sequence of integers, a NumPy array for an array in host memory.
+    """Return the bounds of a slice, by name. A sequence of integers becomes a tuple, an array in host memory a NumPy array.
 
     `optional`: names of bounds that may be None. Raise TypeError for any other value.
     """
@@ -132,10 +134,10 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An array argument on the device where it is read.
+    """An array argument of a call, moved to the device that reads it.
 
-    `given`: the caller's array, on the device `home`. `array`: the NumPy or CuPy array that the call reads, in the memory of
-    `memory`. `runs`: the device that executes the call.
+    `given`: the caller's array. `home`: its device. `array`: the NumPy or CuPy array that the call reads, possibly a copy.
+    `memory`: the device that holds `array`. `runs`: the device that executes the call.
     """
 
     name: str
@@ -147,12 +149,12 @@ class Taken:
 
     @property
     def type(self) -> TensorType:
-        """Return shape and data type. For strings, the type is NumPy's object type."""
+        """Return shape and data type. For strings, the data type is NumPy's object type."""
         return TensorType(tuple(self.array.shape), self.array.dtype)
 
     @property
     def has_signature(self) -> bool:
-        """Return True if the caller's array has a signature, and its elements were not converted."""
+        """Return True if the caller's array has a signature, and its elements were not converted (as strings are)."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property
@@ -162,7 +164,7 @@ class Taken:
 
 
 def taken(name: str, given: Any, target: Device | None) -> Taken:
-    """Return the array argument called `name`, moved to `target`. If `target` is None, the array stays on its device.
+    """Return the argument called `name`, moved to the device `target`. If `target` is None, the array stays on its device.
 
     Raise TypeError if `given` is no array, and for strings on a GPU.
     """
@@ -177,9 +179,10 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
 
 
 def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
-    """Return the array arguments `args`, by name, moved to `device`. If `device` is None, they stay where they are.
+    """Return all array arguments of a call, moved to `device`. If `device` is None, they stay where they are.
 
-    NumPy's strings become Python objects. Raise TypeError for arrays on several devices without `device`, and like `taken`.
+    `args`: the arrays by name. NumPy's strings become Python objects. Raise TypeError for arrays on several devices without
+    `device`, and like `taken`.
     """
     items = [taken(name, array, device) for name, array in args.items()]
     if len({item.memory for item in items}) > 1:
@@ -189,13 +192,16 @@ def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
 
 
 class CallOutput:
-    """The output of a call: `out`, or a new array of the first argument's library.
+    """The array that a call writes: the caller's `out`, or a new array.
 
     `array`: NumPy or CuPy array in the memory where the call runs. `home`: the device of `out`.
     """
 
     def __init__(self, first: Taken, tensor: TensorType, out: Any = None) -> None:
-        """`tensor`: shape and data type of a new array. Raise ValueError or TypeError for an `out` that cannot be written."""
+        """Use `out`, or allocate an array of the library of `first`. `tensor`: shape and data type of a new array.
+
+        Raise ValueError or TypeError for an `out` that cannot be written.
+        """
         self._first, self._memory, self._out = first, first.memory, out
         self._allocator: Adapter | None = None
         if out is None and first.home == first.memory and tensor.dtype == first.array.dtype and first.has_signature:
@@ -228,7 +234,8 @@ class CallOutput:
     def check_given(self, expected: TensorType, *, moves: bool) -> None:
         """Raise TypeError if `out` has a wrong data type, ValueError if it has a wrong shape.
 
-        `moves`: the call may move arrays. If it may not, raise TypeError if `out` and the first argument are on two devices.
+        `moves`: True if the call may move arrays between devices. If it may not, raise TypeError if `out` and the first
+        argument are on two devices.
         """
         check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
         if not moves and self.home != self._first.home:
@@ -236,7 +243,7 @@ class CallOutput:
             raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
 
     def returned(self) -> Any:
-        """Return the caller's result. The call must have written `array`."""
+        """Return what the call returns: `out`, or the new array in the caller's library. The call must have written `array`."""
         if self._out is not None:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))

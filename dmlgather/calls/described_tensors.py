@@ -1,4 +1,4 @@
-"""The tensors of a descriptor, and prepared calls for the arrays that a caller passes for these tensors."""
+"""The tensors of a descriptor, and the prepared calls for arrays that a caller passes for these tensors."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
 
 ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
-"""NumPy types that a DirectML type also accepts: callers of DirectML store bool as UINT8."""
+"""Further NumPy types of arrays that a DirectML type accepts. Callers of DirectML store bool as UINT8."""
 
 
 class DescribedTensors:
-    """The tensors of a valid descriptor, in binding order, and prepared calls for the arrays that a caller passes for them.
+    """The tensors of a valid descriptor, and prepared calls for arrays that a caller passes for them.
 
-    Methods take signatures, not arrays, so that callers may cache their results. `device`: the device to run on; None for the
-    device of the arrays.
+    The tensors are in binding order, inputs first. Methods take signatures, not arrays, so that callers may cache their
+    results.
+    `device`: the device to run on; None for the device of the arrays.
     """
 
     def __init__(self, problem: DescriptorProblem, device: Device | None, policy: tuple[OutOfBounds, bytes]) -> None:
@@ -49,9 +50,10 @@ class DescribedTensors:
             prepare_program(self.lower([tensor.layout for tensor in problem.tensors]), device)
 
     def new_output(self, *inputs: Signature | None) -> Signature | None:
-        """Return the signature of a new packed output on the device of the inputs; None if an input must be moved first.
+        """Return the signature of a new packed output on the device of the inputs. Return None if an input must be moved first.
 
-        Raise TypeError for a wrong number of inputs, and for inputs on several devices.
+        `inputs`: signature of each input, or None for an array without one. Raise TypeError for a wrong number of inputs, and
+        for inputs on several devices.
         """
         self.check_count(len(inputs))
         devices = [device_of(signature) for signature in inputs if signature is not None]
@@ -62,11 +64,12 @@ class DescribedTensors:
         return packed_signature(output.dtype, output.shape, new_place(devices[0]))
 
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
-        """Return the prepared call for arrays (inputs, then output); None if an array must be moved to the device first.
+        """Return the prepared call for arrays with these signatures. Return None if an array must be moved to the device first.
 
-        The shape of an array decides if it is read as a tensor of the described Sizes or as a buffer. `buffers`: True if all
-        arrays are buffers. Raise TypeError for a wrong number of inputs, a wrong data type, and arrays on several devices.
-        Raise ValueError for a wrong shape, and for arrays that the device cannot read or write.
+        `signatures`: signatures of the inputs, then of the output. The shape of an array decides if it is read as a tensor of
+        the described Sizes or as a buffer. `buffers`: True if all arrays are buffers.
+        Raise TypeError for a wrong number of inputs, a wrong data type, and arrays on several devices. Raise ValueError for a
+        wrong shape, and for arrays that the device cannot read or write.
         """
         self.check_count(len(signatures) - 1)
         present = [signature for signature in signatures if signature is not None]
@@ -96,9 +99,10 @@ class DescribedTensors:
         return target
 
     def addressed(self, device: str | None) -> DeviceCall:
-        """Return the prepared call for buffers on a GPU. The addresses of the buffers must be multiples of 16 bytes.
+        """Return the prepared call for buffers on a GPU at addresses that are multiples of 16 bytes.
 
-        `device`: see `CompiledOperator.launch`. Raise ValueError if it is no GPU, and the errors of `target`.
+        `device`: "cuda", "cuda:N", or None for the device that the operator was compiled for. Raise ValueError if it is no GPU,
+        and the errors of `target`.
         """
         target = self.target(device)
         if not target.on_gpu:
@@ -109,9 +113,9 @@ class DescribedTensors:
         return call
 
     def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """Return the signatures of the arrays that `layout` states, inputs first. See `layouts` of `CompiledOperator.prepare`.
+        """Return the signatures of the arrays that one item of `layouts` states (`CompiledOperator.prepare`), inputs first.
 
-        The entry None states a packed array of the described Sizes. Raise TypeError for a wrong number of entries, and for an
+        An entry None states a packed array of the described Sizes. Raise TypeError for a wrong number of entries, and for an
         entry that states no array.
         """
         entries = [*layout]
@@ -160,16 +164,20 @@ class DescribedTensors:
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raise TypeError unless all devices are equal."""
+    """Raise TypeError if the devices of a call's arrays differ."""
     if len(set(devices)) > 1:
         raise TypeError(
-            f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile(…, device=…) to say "
-            "where"
+            f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile the operator "
+            "for one: compile(…, device=…)"
         )
 
 
 def _stated(name: str, item: Any, where: int) -> Signature:
-    """Return the signature that `item` states. `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes)."""
+    """Return the signature of the array that `item` states for tensor `name`.
+
+    `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes). `where`: the place of an array that is stated
+    by shape (see `footprints.Signature`).
+    """
     if not isinstance(item, tuple):
         try:
             array, home = arrays.adopt(item)

@@ -1,4 +1,4 @@
-"""Eager functions: a call of a dialect's function becomes a problem, and the problem runs on the call's arrays."""
+"""Eager functions such as `dg.onnx.gather`: each call becomes a problem (an operator call), which runs on the call's arrays."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call of an eager function, before its arrays are read.
+    """The arguments of a call of an eager function, before any array is read. The dialects' functions make it.
 
-    `problem_of`: function from the arrays' types, in order, to the problem.
+    `problem_of`: function that returns the problem. Its arguments are the shape and data type of each array, in order.
     `arrays`: the array arguments by name.
-    `out_of_bounds`: None for the dialect's own policy, else "clamp", "raise", "promise" or a Fill.
+    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
     `device`: the device to run on; None for the device of the arrays.
     `out`: the output array; None for a new one.
-    `stream`: on a GPU, a stream, like those of compiled operators.
-    `keyed`: True if calls may be cached by key. The same arguments must then be arrays in every call, and the prepared call must
-    depend only on the types and strides of these arrays and on the other arguments.
+    `stream`: the stream to run on, on a GPU (see `CompiledOperator.__call__`).
+    `keyed`: True if the prepared call may be cached by the call's key. The same arguments must then be arrays in every call,
+    and the prepared call must depend only on the types and strides of these arrays and on the other arguments.
     """
 
     problem_of: Callable[..., Any]
@@ -60,9 +60,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A call that has run.
+    """The result of a call, and what is needed to repeat the call.
 
-    `written`: the prepared calls that wrote the results, in order; empty if prepared calls alone cannot repeat the call.
+    `taken`: the array arguments, moved to the device that read them.
+    `written`: the prepared calls that wrote the results, in order; empty if they alone cannot repeat the call.
     `several`: True if the result is a tuple.
     """
 
@@ -73,7 +74,10 @@ class Ran:
 
 
 class EagerFunction(Generic[P]):
-    """A function on arrays. Its method `plan` returns the plan of a call and needs only the arrays' shapes and data types."""
+    """A function that runs an operator on arrays.
+
+    Its methods `plan` and `problem` take the same arguments, but need only the arrays' shapes and data types.
+    """
 
     def __init__(self, request: Callable[P, Request]) -> None:
         self._request = request
@@ -84,7 +88,8 @@ class EagerFunction(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Run on arrays. The result is an array of the first argument's library, or `out` if it is given.
 
-        On a GPU, run on `stream`. If it is None, run on PyTorch's current stream for a tensor as first array, else on CuPy's.
+        On a GPU, run on `stream`. Without `stream`, run on PyTorch's current stream if the first array is a tensor, else on
+        CuPy's.
         """
         repeaters, args_and_out = self._known(args, kwargs)
         if repeaters and (result := repeaters[0](args_and_out)) is not None:
@@ -100,14 +105,14 @@ class EagerFunction(Generic[P]):
         return ran.result
 
     def run(self, request: Request) -> Ran:
-        """Run a call by the slow path."""
+        """Run a call without a cached prepared call (the slow path)."""
         with arrays.in_order([*request.arrays.values(), request.out], request.stream, request.runs):
             taken = take(request.arrays, request.runs)
             problem = request.problem_of(*(item.type for item in taken))
             return _run(problem, taken, request.out_of_bounds, request.out, moves=request.device is not None)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> IndexPlan:
-        """Return the plan of the same call over packed arrays.
+        """Return the IndexPlan that a call with these arguments executes if all arrays are packed.
 
         Each array may be replaced by an object with `shape` and `dtype`, or by a pair (shape, dtype). `out`, `device` and
         `stream` have no effect.
@@ -115,7 +120,9 @@ class EagerFunction(Generic[P]):
         return self.problem(*args, **kwargs).plan()
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Problem:
-        """Return the problem of the same call, which `dg.translate` takes. Arguments: see `plan`.
+        """Return the problem (operator, types and attributes) of a call with these arguments. `dg.translate` takes it.
+
+        Arguments are those of `plan`.
 
         >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
         (1, 128, 384)
@@ -126,7 +133,7 @@ class EagerFunction(Generic[P]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Return the signature for `help`, without the wrapped function's return type: a call returns an array."""
+        """Return the signature that `help` shows. It has no return type, because the wrapped function returns a `Request`."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
@@ -140,7 +147,10 @@ class EagerFunction(Generic[P]):
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
 
     def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Repeater] | None, list[Any]]:
-        """Return the cached repeaters for the call's key (None if it has no key), and a list of the call's arrays and `out`."""
+        """Return the functions that can repeat the call, from the cache, and a list of the call's arrays and `out`.
+
+        The first result is None if the call has no key (`calls.keys`).
+        """
         slots = self._slots
         args_and_out: list[Any] = [None] * self._count
         key = read_call(args, kwargs, slots, args_and_out, arrays.signature) if slots else None
@@ -152,25 +162,25 @@ def execute(
 ) -> Any:
     """Run a problem (an operator call) on arrays. The result is an array of the first array's library.
 
-    `out_of_bounds`, `device`: as for the eager functions. Raise TypeError for a wrong data type and for arrays on several
-    devices, ValueError for a wrong shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is
-    no usable GPU.
+    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the problem's own policy. `device`: the device to run on;
+    None for the device of the arrays. Raise TypeError for a wrong data type and for arrays on several devices, ValueError for a
+    wrong shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is no usable GPU.
     """
     with arrays.in_order(inputs):
         taken = take(dict(zip(problem.arguments, inputs, strict=True)), None if device is None else Device.parse(device))
         for item, expected in zip(taken, problem.tensors, strict=False):
             if item.type != expected:
                 error = TypeError if item.type.dtype != expected.dtype else ValueError
-                raise error(f"{item.name} is {item.type}, but the problem was stated for {expected}")
+                raise error(f"{item.name} is {item.type}, but the problem was made for {expected}")
         return _run(problem, taken, out_of_bounds).result
 
 
 def written_by(
     problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any
 ) -> PreparedCall:
-    """Run a problem on views in the memory of the device `runs`, and return the prepared call.
+    """Run a problem on NumPy or CuPy arrays, write the result to `out`, and return the prepared call.
 
-    Raise IndexError for a bad index under RAISE.
+    All arrays are in the memory of the device `runs`. Raise IndexError for a bad index under RAISE.
     """
     call = prepared(problem, policy, runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
     write(call, problem, inputs, out)
@@ -180,7 +190,7 @@ def written_by(
 def _run(
     problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, out: Any = None, *, moves: bool = False
 ) -> Ran:
-    """Run a problem on its arguments. `moves`: True if `out` and the first argument may be on two devices."""
+    """Run a problem on its array arguments. `moves`: True if `out` may be on another device than the first argument."""
     first, policy, shape = taken[0], policy_of(problem, out_of_bounds), problem.output.shape
     target = CallOutput(first, TensorType(shape, first.array.dtype), out)
     if out is not None:
@@ -193,7 +203,7 @@ def _run(
 
 
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
-    """Run on strings under the dialect's own FILL, whose fill value is the empty string.
+    """Run on strings if the dialect itself fills: an index out of range gives the empty string.
 
     A plan fills with raw bytes, but raw bytes cannot be a reference to an object. So the plan moves the positions of the
     strings instead, counted from 1. Position 0 is the empty string.
@@ -208,16 +218,20 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 
 
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
-    """Return a number for each array argument, by its name and by its position. The argument `out` has the last number."""
+    """Return a number for each array argument of a function, by the argument's name and also by its position.
+
+    The argument `out` has the last number.
+    """
     places = [*inspect.signature(request).parameters]
     slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
     return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
 def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
-    """Return True if prepared calls alone can repeat the call. `args`: the array arguments, then `out`.
+    """Return True if the prepared calls in `ran.written` alone can repeat the call.
 
-    They can if the call read all arrays as they were passed, and was made without `stream`.
+    They can if the call read all arrays as they were passed, and was made without `stream`. `args`: the array arguments, then
+    `out`.
     """
     return bool(
         ran.written
@@ -229,7 +243,7 @@ def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
 
 
 def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with the function that repeats the call; an empty list if the slow path must repeat it."""
+    """Return a list with one function, which repeats the call. Return an empty list if only the slow path can repeat it."""
     repeaters = [repeater for call in ran.written for repeater in repeats(call, args)]
     if len(repeaters) < len(ran.written):
         return []
@@ -237,7 +251,7 @@ def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
 
 
 def _as_passed(read: Any, argument: Any) -> bool:
-    """Return True if `read` is `argument`, or all of its memory as one dimension."""
+    """Return True if the array that was read is the argument itself, or the same packed memory in another shape."""
     if read is argument:
         return True
     adapter = arrays.adapter_of(argument)

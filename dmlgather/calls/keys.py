@@ -1,4 +1,4 @@
-"""Keys of calls. Two calls with equal keys differ at most in the addresses and elements of their arrays."""
+"""Keys of calls, for caches. Two calls with equal keys differ at most in the addresses and elements of their arrays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types whose equal values are interchangeable. Float is not among them, because -0.0 equals 0.0. Subclasses do not count."""
+"""Types of values that can be part of a key, because equal values have the same effect. Float is not among them, because -0.0
+equals 0.0. Subclasses do not count.
+"""
 LONGEST = 64
-"""A key contains sequences of at most this many items, and arrays of at most this many elements."""
+"""Maximum number of items of a sequence, and of elements of an array, in a key. A call with a longer one has no key."""
 
 T = TypeVar("T")
 
@@ -20,7 +22,7 @@ _NDARRAY = np.ndarray
 
 
 def plain(kind: type[T]) -> type[T]:
-    """Add a class to `PLAIN`, as a decorator. Its equal instances must be interchangeable and hashable."""
+    """Class decorator: add a class to `PLAIN`. Its equal instances must be interchangeable and hashable."""
     PLAIN.add(kind)
     return kind
 
@@ -32,10 +34,10 @@ def read_call(
     inputs: list[Any],
     signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
-    """Return the key of a call; None if an array argument has no signature, or any other argument has no key.
+    """Return the key of a call. Return None if an array argument has no signature, or any other argument cannot be in a key.
 
     `slots`: number of each array argument, by position and by name. The argument `out` has the last number.
-    `inputs`: list that receives the array arguments, by number.
+    `inputs`: list in which each array argument is stored at its number.
     `signature`: the function `backends.arrays.signature`.
     """
     items: list[Any] = []
@@ -62,7 +64,7 @@ def read_call(
 
 
 def _added(items: list[Any], value: Any) -> bool:
-    """Append the type and the value of an argument to a key. Return False if the argument has no key."""
+    """Append the type and the value of an argument to a key. Return False if the argument cannot be in a key."""
     kind = type(value)  # part of the key, because True, 1 and 1.0 are equal
     if kind in PLAIN:
         items += (kind, value)

@@ -73,7 +73,9 @@ class CompiledOperator:
         self._repeaters = lru_cache(CALLS_KEPT)(lambda *_: list[Repeater]())
         self._last: Outcome | None = None
         self._fast_path: FastPath | None = None
-        """Fast path of the last call, or None. The next call tries it first. `_adapter`: adapter of the last call's arrays."""
+        """Fast path of the last call (`FastPath`), or None. The next call tries it first. `_adapter`: adapter of the last
+        call's arrays.
+        """
         self._adapter: Adapter = NUMPY
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -84,7 +86,7 @@ class CompiledOperator:
 
     @cached_property
     def plan(self) -> IndexPlan:
-        """Return the plan over the described layouts, before it is canonicalised."""
+        """Return the IndexPlan over the described layouts, before it is canonicalised."""
         return self.lower([tensor.layout() for tensor in self._tensors.tensors.values()])
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
@@ -207,9 +209,10 @@ class CompiledOperator:
             self._addressed(str(target))
 
     def launch(self, *pointers: int, stream: Any = None, device: str | None = None) -> None:
-        """Run on device addresses (inputs, then output) of buffers of TotalTensorSizeInBytes bytes.
+        """Run on buffers at these GPU addresses: the inputs, then the output.
 
-        `device`: "cuda" or "cuda:N"; None for the device that the operator was compiled for.
+        Each buffer has the TotalTensorSizeInBytes of its tensor. `device`: "cuda" or "cuda:N"; None for the device that the
+        operator was compiled for.
 
         Only the addresses are checked. Raise TypeError for a wrong number of addresses. Raise ValueError for an address that is
         not a multiple of 16 bytes, for an output that overlaps an input, and for a device that is no GPU.
@@ -229,19 +232,22 @@ class CompiledOperator:
             self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. A GPU is waited for."""
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. On a GPU, wait for it."""
         last = self._last
         if last is not None:
             self._raise(last)
 
     def explain(self) -> Explanation:
-        """Return plan, canonical plan, each device's recipe or kernels, bytes moved, and the lowest feature level."""
+        """Return a report that explains how the operator runs.
+
+        It has the plan, the canonical plan, each device's recipe or kernels, the bytes moved, and the lowest feature level.
+        """
         from dmlgather.diagram.explanation import explain
 
         return explain(self.desc, self.plan)
 
     def lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """Return the plan over other layouts: one per tensor in binding order, inputs first."""
+        """Return the IndexPlan over other layouts: one for each tensor in binding order, inputs first."""
         return self._tensors.lower(layouts)
 
     def _run(self, call: PreparedCall, inputs: Sequence[Any], out: Any, stream: Any) -> None:
@@ -250,7 +256,10 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Repeat an earlier call with equal signatures. If there is none, adopt, move or allocate arrays, and run the call."""
+        """Run a call that the fast path could not run.
+
+        Use the prepared call of an earlier call with equal signatures. If there is none, adopt, move or allocate arrays.
+        """
         device, args = self._tensors.device, (*inputs, out)
         key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
@@ -277,7 +286,7 @@ class CompiledOperator:
         return result
 
     def _remember(self, call: PreparedCall, args: Sequence[Any]) -> None:
-        """Keep the fast path of `call` for the next call. `args`: the inputs of `call`, then its output."""
+        """Store the fast path of `call`, for the next call. `args`: example arrays, inputs first."""
         if call.reports:  # a fast path cannot return the outcome
             self._fast_path = None
         else:
@@ -295,7 +304,7 @@ class CompiledOperator:
 
 
 class BoundOperator:
-    """A compiled operator bound to arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
+    """A compiled operator with fixed arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
 
     def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
         self._operator, self._run, self._device = operator, run, device
@@ -309,9 +318,10 @@ class BoundOperator:
         return f"<BoundOperator {self._operator._shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
-        """Write the bound output. On a GPU, launch on `stream`, like a call of the operator, without waiting or allocating.
+        """Write the output array again. On a GPU, launch on `stream` without waiting or allocating.
 
-        A CUDA graph that captured this call uses the bound operator's memory: keep it as long as the graph.
+        `stream`: as in a call of the operator. A CUDA graph that captured this call uses the bound operator's memory: keep it
+        as long as the graph.
         """
         if self._on_gpu:
             self._last = self._run(stream)
@@ -323,7 +333,7 @@ class BoundOperator:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. A GPU is waited for.
+        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. On a GPU, wait for it.
 
         If a CUDA graph has run on another stream than that of its capture, the caller must wait for the stream first.
         """

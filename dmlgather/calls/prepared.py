@@ -1,4 +1,4 @@
-"""Caches of calls: prepared calls by the signatures of arrays, and repeaters by the keys of calls."""
+"""Caches: prepared calls by the signatures of arrays, and functions that repeat a call (repeaters) by the call's key."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from dmlgather.plan import OutOfBounds
 
 @lru_cache(maxsize=CALLS_KEPT)
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
-    """Return the prepared call of a problem (an operator call) on `device`. `signatures`: of the inputs, then of the output.
+    """Return the prepared call of a problem (an operator call) on `device`, from the cache or a new one.
 
-    Raise ValueError if no plan can represent the strides, or if the device cannot read or write the arrays.
+    `signatures`: signatures of the inputs, then of the output. Raise ValueError if no plan can represent the strides, or if the
+    device cannot read or write the arrays.
     """
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
@@ -27,7 +28,10 @@ def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device
 
 
 def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any) -> None:
-    """Run `call`, the prepared call of `problem`, on views. Under RAISE, wait for a GPU, and raise IndexError for a bad index."""
+    """Run `call`, the prepared call of `problem`, on NumPy or CuPy arrays, and write the result to `out`.
+
+    Under RAISE, wait for a GPU, and raise IndexError for a bad index.
+    """
     outcome = call.run(inputs, out, wait=True)
     if outcome is not None:
         outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
@@ -35,15 +39,18 @@ def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any)
 
 @lru_cache(maxsize=CALLS_KEPT)
 def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
-    """Return the cached list for the key of a call. It is empty, or has the repeater that an earlier call has put there."""
+    """Return the cached list for a call's key.
+
+    It is empty at first. A call then adds a function that repeats the call.
+    """
     return []
 
 
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with the function that repeats `call`. `args`: the inputs of the call, then `out`, or None for a new array.
+    """Return a list with one function, which repeats `call` on arrays with the same signatures.
 
-    The list is empty if an array has no signature. It is also empty for arrays of several libraries on a GPU, because each call
-    must order the streams of the libraries.
+    `args`: the inputs of the call, then `out`, or None for a new array. The list is empty if an array has no signature. It is
+    also empty for arrays of several libraries on a GPU, because each call must order the streams of the libraries.
     """
     present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):

@@ -35,7 +35,10 @@ _HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 def _prepared_on_a_gpu(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], *signatures: Signature | None
 ) -> PreparedGraph | None:
-    """Return the graph, prepared for CuPy arrays on one GPU. Return None if the arrays do not fit the graph."""
+    """Return the graph prepared for CuPy arrays on one GPU. Return None if the arrays do not fit the graph.
+
+    `prepared`: function that makes a PreparedGraph.
+    """
     types, inputs = graph.types, tuple(zip(graph.inputs, signatures, strict=True))
     for name, signature in inputs:
         if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
@@ -47,9 +50,10 @@ def _prepared_on_a_gpu(
 def _prepared_on_the_host(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], key: tuple[Any, ...]
 ) -> PreparedGraph | None:
-    """Return the graph, prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit.
+    """Return the graph prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit.
 
-    `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
+    `prepared`: function that makes a PreparedGraph. `key`: the device, the signature of each input, and a pair (name,
+    signature) for each output array of the caller.
     """
     types, count = graph.types, len(graph.inputs) + 1
     inputs: Signatures = tuple(zip(graph.inputs, key[1:count], strict=True))
@@ -69,7 +73,7 @@ def _prepared_on_the_host(
 
 
 class GraphRunner:
-    """Executor of one graph, with a fast path for NumPy and CuPy arrays and for tensors in host memory."""
+    """A graph that can be run on arrays, with a fast path for NumPy and CuPy arrays and for tensors in host memory."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
@@ -90,15 +94,16 @@ class GraphRunner:
         """Return the graph's outputs, in order, as new arrays or in the arrays of `out`.
 
         `inputs`: an array for each input. `out`: an array or None for each output; or empty.
-        `named`: True if messages use the names of values in the graph, False if they use labels.
+        `named`: True if error messages call values by their names in the graph, False if they use the graph's labels.
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
 
     def _run_fast(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """Return the outputs for NumPy arrays, or without `out` for tensors in host memory or CuPy arrays on one GPU.
+        """Return the outputs, or None if only `_run_adopted` can run the call or raise its error.
 
-        Return None for all other arrays, and for arrays that do not fit the graph. `_run_adopted` then raises the error.
+        This takes NumPy arrays. Without `out`, it also takes tensors in host memory and CuPy arrays on one GPU. Return None for
+        all other arrays, and for arrays that do not fit the graph.
         """
         if device is not None and type(device) is not str:
             return None
@@ -139,7 +144,7 @@ class GraphRunner:
         return None if outputs is None else [torch_tensors.TORCH.hand_back(array, inputs[0]) for array in outputs]
 
     def _run_fast_on_a_gpu(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """Run on CuPy's current stream if all inputs are CuPy arrays on one GPU and fit the graph, else return None."""
+        """Run on CuPy's current stream. Return None unless all inputs are CuPy arrays on one GPU and fit the graph."""
         prepared = self._prepared_on_a_gpu(*arrays.view_signatures(inputs))
         if prepared is None:
             return None
@@ -150,7 +155,10 @@ class GraphRunner:
             return prepared.run(GraphCall(type(inputs[0])), values)
 
     def _run_adopted(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
-        """Return the outputs for arrays of any library and device. Raise TypeError or ValueError for arrays that do not fit."""
+        """Return the outputs for arrays of any library and device.
+
+        Raise TypeError or ValueError for arrays that do not fit the graph.
+        """
         requested = None if device is None else Device.parse(device)
         with arrays.in_order((*inputs, *out), stream, requested):
             names = self.graph.inputs
@@ -178,7 +186,10 @@ def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Sign
 
 
 def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
-    """Return a result as an array of the first input's library. Strings get the inputs' string type if all inputs have it."""
+    """Return a result as an array of the first input's library.
+
+    Strings get the inputs' string type if all inputs have it.
+    """
     array = arrays.move(result, memory, home)
     if not array.dtype.hasobject:
         return arrays.hand_back(array, taken[0].given) if taken else array
@@ -190,8 +201,8 @@ def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]
 class FusedLaunch:
     """One launch of a fused graph.
 
-    `step`: name of the launched step in the fused graph. `holds`: names of the original steps that the launch executes, in
-    order. `plan`: the canonical plan over packed arrays.
+    `step`: name of the fused step. `holds`: names of the original steps that it replaces, in order. `plan`: the canonical plan
+    over packed arrays.
     """
 
     step: str
@@ -202,7 +213,7 @@ class FusedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Two steps that could not be fused. The step `reader` reads the value that the step `maker` writes to memory.
+    """Two steps that could not be fused. The step `maker` writes a value to memory, and the step `reader` reads it from there.
 
     `code`: one of the reasons in docs/fusing.md. `reason`: the details.
     """
@@ -215,10 +226,11 @@ class Cut:
 
 @dataclass(frozen=True)
 class Fused:
-    """A fused graph, the result of `fuse`. It can be called.
+    """A graph with fewer launches, the result of `fuse`. Calling it runs the graph.
 
-    `graph`: the fused graph. Its outputs are the outputs of `source`, then the kept values. `source`: the graph before fusing,
-    without dead steps. `kept`: names of the values to keep.
+    `graph`: the fused graph. Its outputs are the outputs of `source`, then the kept values.
+    `source`: the graph before fusing, without steps that nothing needs. `cuts`: the pairs of steps that could not be fused.
+    `kept`: names of the values that `run` returns besides the outputs.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import SliceView, TransposeView, Window
@@ -249,7 +261,7 @@ class Fused:
 
     @cached_property
     def bytes_saved(self) -> int:
-        """Bytes that the unfused steps read and write, minus `bytes_moved`."""
+        """Bytes that one run of the unfused steps reads and writes, minus `bytes_moved`."""
         return _bytes(self.source) - self.bytes_moved
 
     def __call__(self, *arrays: Any, out: Any = None, device: str | None = None, stream: Any = None) -> Any:
@@ -258,7 +270,7 @@ class Fused:
         `arrays`: the graph's inputs, in order; NumPy or CuPy arrays, or arrays of any library with DLPack.
         `out`: an array for the output, or a list of arrays for several outputs.
         `device`: "cpu", "cuda", "cuda:N" or "reference"; None for the device of the arrays.
-        `stream`: see `CompiledOperator`. Raise the errors of `run`.
+        `stream`: the stream to run on, as in a call of a `CompiledOperator`. Raise the errors of `run`.
         """
         names = self.graph.inputs
         if len(arrays) != len(names):
@@ -285,7 +297,8 @@ class Fused:
     ) -> dict[str, Any]:
         """Run the graph on inputs by name, and return the outputs and the kept values by name.
 
-        `values`: inputs by name. `out`: arrays to write, by name of the output. `device`, `stream`: see `__call__`.
+        `values`: array of each input, by name. `out`: arrays to write, by name of the output. `device`, `stream`: as in
+        `__call__`.
 
         Raise TypeError for a wrong data type, for arrays on several devices, for an argument that is no mapping, for a missing
         or unknown name, and for a stream on the CPU. Raise ValueError for a wrong shape, and if an array of `out` overlaps an
@@ -308,7 +321,10 @@ class Fused:
         return {name: results[position] for name, position in positions.items()}
 
     def explain(self) -> FusedExplanation:
-        """Explain each launch (plan, canonical plan, program on each device, diagram), the cuts and the saved bytes."""
+        """Return a report on each launch, the cuts and the saved bytes.
+
+        For each launch, it has the plan, the canonical plan, the program on each device and a diagram.
+        """
         from dmlgather.diagram.explanation import FusedExplanation, explain_problem
 
         problems = {step.name: step.work for step in self.graph.steps if isinstance(step.work, Problem)}
@@ -318,7 +334,7 @@ class Fused:
         return FusedExplanation(str(self), self.to_json(), tuple(launches))
 
     def to_json(self) -> dict[str, Any]:
-        """Return launches, cuts and bytes as JSON-able data."""
+        """Return launches, cuts and bytes as values that `json.dumps` takes."""
         return {
             "steps": len(self.source.steps),
             "launches": [
@@ -374,7 +390,7 @@ class Fused:
 
 
 def _check_mapping(argument: str, value: object, names: Sequence[str]) -> None:
-    """Raise TypeError unless `value` is a mapping. `names`: its possible keys."""
+    """Raise TypeError unless `value` is a mapping. `names`: its possible keys, for the message."""
     if type(value) is not dict and not isinstance(value, Mapping):
         example = names[0] if names else "name"
         expected = f"a mapping from names to arrays, such as {{{example!r}: …}}"
@@ -391,7 +407,7 @@ def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
 
 
 def _bytes(graph: IndexGraph) -> int:
-    """Return the bytes that one run reads and writes."""
+    """Return the bytes that one run of the graph reads and writes."""
     views = unlaunched(graph)
     computing = [step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in views]
     tensors = [graph.types[name] for step in computing for name in (*step.inputs, *step.outputs)]

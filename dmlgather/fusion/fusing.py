@@ -1,4 +1,4 @@
-"""The fusing pass: two consecutive steps of a graph become one step, wherever one plan can execute both."""
+"""Fusing: a pass over a graph that merges two consecutive steps into one, wherever one plan can execute both."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A value that one plan computes from other values.
+    """A plan that computes a value of the graph directly from earlier values.
 
-    `data`, `indices`: names of the values that the plan reads. Several index tensors are concatenated in one buffer. If the plan
-    has no lookups, `indices` is empty. `holds`: names of the steps that the plan executes.
+    `data`, `indices`: names of the values that the plan reads. Several index tensors are concatenated in one buffer. If the
+    plan has no lookups, `indices` is empty. `holds`: names of the original steps that the plan executes.
     """
 
     data: str
@@ -45,9 +45,11 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """An index tensor that is a view of the value `base`. `holds`: names of the steps that make the index tensor from `base`.
+    """An index tensor that is a view (a reshape, slice, …) of the value `base`.
 
-    `plan`: the view as a plan over packed arrays. Its elements have one byte, because their size does not matter here.
+    A plan can read the indices from `base` instead. `plan`: the view as a plan over packed arrays. Its elements have one byte,
+    because their size does not matter here.
+    `holds`: names of the steps that make the index tensor from `base`.
     """
 
     base: str
@@ -56,13 +58,13 @@ class IndexView:
 
 
 class IndexViews:
-    """The views in a graph that can be index tensors, each with the value that it views (its base)."""
+    """The integer values of a graph that are views of other values. So a plan may read its indices from the viewed value."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Add the output of a step without lookups if it is a view of integers. `plan`: the step over packed arrays."""
+        """Record a step's output if it is a view of integers. `plan`: the step's plan over packed arrays, without lookups."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -70,11 +72,11 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return the derivation of a step, which reads its indices from the base of the index tensor `name` if possible.
+        """Return a plan for a step that reads its indices from the base of the index tensor `name`, as a Derivation.
 
-        If no plan can read the base, the derivation reads `name` itself, and the second result is the error. `plan`: the plan
-        of the step. The derivation's `data` is empty. If all values of an unsigned index type are in range, the policy becomes
-        CLAMP.
+        If no plan can read the base, the plan reads `name` itself, and the second result is the error.
+        `plan`: the step's own plan. The derivation's `data` is empty. If all values of an unsigned index type are in range, the
+        policy becomes CLAMP.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -89,7 +91,7 @@ class IndexViews:
         return Derivation("", (name,), plan, ()), refusal
 
     def _view(self, name: str) -> IndexView | None:
-        """Return an index tensor as a view of its base, or of itself if it has no base. Return None for any other value."""
+        """Return an index tensor as a view of its base or, without a base, of itself. Return None for any other value."""
         tensor = self._types[name]
         if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
             identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
@@ -98,7 +100,7 @@ class IndexViews:
 
 
 def all_in_range(plan: IndexPlan, largest: int) -> bool:
-    """Return True if the indices 0 … `largest` are in range for all lookups."""
+    """Return True if the indices 0 … `largest` are in range for all lookups of the plan."""
     return all(largest < lookup.limit for lookup in plan.lookups)
 
 
@@ -107,30 +109,30 @@ Parts = tuple[str, ...]
 
 
 class JoinedIndices:
-    """Builder of concatenated index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
+    """Concatenations of index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """`types`, `constants`, `steps`: of the graph. New values are added to `types` and `constants`."""
+        """Work on a graph. `types`, `constants`, `steps`: the graph's. Concatenations are added to `types` and `constants`."""
         self._types, self._constants = types, constants
         self._step_names = {step.name for step in steps}
         self._values: dict[Parts, str] = {}
 
     def common_type(self, parts: Parts) -> np.dtype[Any] | None:
-        """Return the smallest index type that holds the values of all parts; None for int64 and uint64 together."""
+        """Return the smallest index type for all values of these index tensors. Return None for int64 and uint64 together."""
         dtype = np.result_type(*(self._types[name].dtype for name in parts))
         return dtype if dtype.name.upper() in IndexType.__members__ else None
 
     def cost(self, parts: Parts) -> int:
-        """Return the bytes that the concatenation moves in each run: 0 if there is one part, or if all parts are constants."""
+        """Return the bytes that a run moves to concatenate these index tensors: 0 for one tensor, and for constants."""
         dtype = self.common_type(parts)
         if dtype is None or len(parts) == 1 or self._constant(parts):
             return 0
         return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """Return the plan that reads its indices from the concatenation of `parts`. `own`: the parts that `plan` reads.
+        """Return `plan`, changed so that it reads its indices from the concatenation of `parts`.
 
-        `own` must be contiguous in `parts`.
+        `own`: the index tensors that `plan` reads now. They must follow each other in `parts` in the same order.
         """
         if not plan.lookups:
             return plan
@@ -141,7 +143,7 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the name of the concatenation of the parts, and the steps that compute it. Later calls return no steps."""
+        """Return the name of a concatenated index tensor, and the steps that compute it. Later calls return no steps."""
         if len(parts) == 1:
             return parts[0], []
         if parts in self._values:
@@ -175,7 +177,7 @@ class JoinedIndices:
         return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
     def _new_value(self, name: str, tensor: TensorType) -> str:
-        """Add a value. Return its name, which is also the name of its step: `name`, with a number if `name` is in use."""
+        """Add a value, and return its name: `name`, with a number if `name` is in use. Its step has the same name."""
         free, number = name, 1
         while free in self._types or free in self._step_names:
             number += 1
@@ -191,11 +193,13 @@ class JoinedIndices:
 
 
 def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
-    """Return the plan for constant indices. `indices`: the elements of its index tensor. Shape: [index_extent].
+    """Return an equal plan for constant indices, with strides instead of lookups where possible.
 
-    If the positions of a lookup are affine in the coordinates, strides replace the lookup. For example, [8, 6, 4] has stride
-    -2, and [0, 1, 5, 6] has strides (5, 1). The policy becomes CLAMP. However, if an index is out of range under FILL or RAISE,
-    the plan is returned unchanged.
+    `indices`: the elements of the index tensor. Shape: [index_extent].
+
+    Strides replace a lookup if its positions are affine in the coordinates. For example, [8, 6, 4] has stride -2, and [0, 1, 5,
+    6] has strides (5, 1). The policy becomes CLAMP. However, if an index is out of range under FILL or RAISE, the plan is
+    returned unchanged.
     """
     if plan.in_reach is None:
         return plan
@@ -213,7 +217,10 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
 
 
 def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions of a lookup, wrapped but not clamped. Shape: that of the plan, with 1 where the index stride is 0."""
+    """Return the positions along the indexed axis that a lookup reads, after the wrap but before the clamp.
+
+    The array has the plan's shape, with size 1 along dimensions where the index does not change.
+    """
     addresses = np.array(lookup.index_offset)
     sizes = [size if stride else 1 for size, stride in zip(plan.shape, lookup.index_strides, strict=True)]
     for axis, (size, stride) in enumerate(zip(sizes, lookup.index_strides, strict=True)):
@@ -225,7 +232,7 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
 
 
 def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """Return the plan with strides instead of lookup `number`; `plan` itself if its positions are not affine."""
+    """Return the plan with strides instead of lookup `number`. If its positions are not affine, return `plan` itself."""
     first = positions.flat[0]
     axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
@@ -260,7 +267,7 @@ def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan
 
 
 def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
-    """Return (size, step) of nested loops, outermost first, that yield `positions`; None if no loops do.
+    """Return nested loops that yield `positions`, as pairs (size, step), outermost first. Return None if no loops do.
 
     `positions` begins with 0. For example, [0, 1, 5, 6] gives [(2, 5), (2, 1)].
     """
@@ -278,7 +285,7 @@ def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
 
 
 MOST_KNOWN = 2**20
-"""The result of a step on constants is computed while fusing if it has at most this many elements."""
+"""Maximum number of elements of a result that is computed while fusing, if all inputs of its step are constants."""
 
 
 def fuse(
@@ -329,7 +336,7 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the names in `keep` without duplicates. Raise TypeError if `keep` has a wrong type, ValueError for unknown names."""
+    """Return the value names in `keep` without duplicates. Raise TypeError for a wrong type, ValueError for unknown names."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -341,7 +348,7 @@ def _names(keep: object, graph: IndexGraph) -> list[str]:
 
 
 class _Fusing:
-    """One pass over a graph, in the order of its steps."""
+    """The state of one pass over a graph, in the order of its steps."""
 
     def __init__(self, graph: IndexGraph, kept: Collection[str], join: bool) -> None:
         self._graph, self._kept, self._join, self._makers = graph, kept, join, graph.makers
@@ -357,9 +364,9 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """Return the steps that replace `step` and read earlier values; `step` itself if it cannot be fused.
+        """Return the steps that replace `step` in the fused graph. If it cannot be fused, this is `step` itself.
 
-        Return no steps if the inputs are constants: the result is then computed now.
+        Return no steps if all inputs are constants: the result is then computed now.
         """
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
@@ -386,7 +393,7 @@ class _Fusing:
         return [*joining_steps, Step(step.name, work, tuple(reads), step.outputs)]
 
     def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
-        """Return the derivation of the step's output, fused with the steps that make its indices if possible."""
+        """Return a plan for the step's output that also executes the steps that make its indices, if possible."""
         data, *indices = step.inputs
         own, refusal = Derivation(data, tuple(indices), problem.plan(), ()), None
         for name in indices:
@@ -401,9 +408,9 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Add a cut between `reader` and the step that makes its indices, if this step is a `Problem`.
+        """Record a cut if `reader` reads its indices from the output of a `Problem`.
 
-        `own`: the derivation of `reader`. `refusal`: the error of fusing these two steps, if they were tried.
+        `own`: the plan of `reader`. `refusal`: the error if fusing these two steps has failed.
         """
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
@@ -415,7 +422,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """Return `own`, the derivation of `step`, fused with the step that makes its data. If this is impossible, add a cut."""
+        """Return a plan that also executes the step that makes the data. If there is none, add a cut and return `own`."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -429,7 +436,7 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Return both derivations as one. Raise CompositionError if there is no plan, or if joining indices does not pay."""
+        """Return one plan that executes the steps of both. Raise CompositionError if it is impossible or does not pay."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
@@ -442,7 +449,7 @@ class _Fusing:
         return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
 
     def _check_worth(self, parts: Parts, dtype: np.dtype[Any] | None, between: TensorType) -> None:
-        """Raise CompositionError unless joining the index tensors moves fewer bytes than the value between the steps."""
+        """Raise CompositionError unless joining the index tensors moves fewer bytes than the value `between` the steps."""
         saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
         if not self._join:
             why = "and they are not to be joined"
@@ -456,7 +463,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and the reason if the value `name` must be in memory even when `reader` is fused, else None."""
+        """Return the code and reason of a cut if the value `name` must be in memory even when `reader` is fused, else None."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"

@@ -1,4 +1,4 @@
-"""Prepared graphs: graphs compiled for arrays with known signatures. A run only allocates outputs, and then launches programs."""
+"""Prepared graphs: graphs with all programs compiled, for arrays with known signatures. A run only allocates and launches."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 OUT = "out"
-"""Label of an output in messages, if it is the only output and users know no names of the graph's values."""
+"""Name of an output in messages, if it is the only output and users know no names of the graph's values."""
 
 
 class Targets:
-    """The arrays that a caller passes as `out`: an array or None for each output of the graph.
+    """The arrays that a caller passes as `out`, an array or None for each output of the graph.
 
-    `direct`: by output name, the arrays in the memory where the graph runs. Launches write to these arrays directly.
+    `direct`: by output name, those arrays that launches can write to directly, because they are in the memory where the graph
+    runs.
     """
 
     def __init__(
@@ -49,7 +50,10 @@ class Targets:
         inputs: Mapping[str, Any],
         label: Callable[[str], str] = str,
     ) -> None:
-        """`outs`: an array or None for each output. `inputs`: arrays by name. `label`: returns the name of a value in messages.
+        """Check the arrays.
+
+        `outs`: an array or None for each output. `inputs`: arrays by name. `label`: function that returns the name of a value
+        in messages.
 
         Raise TypeError or ValueError for an array of a wrong type or shape, a read-only array, and an array that overlaps an
         input or another output.
@@ -78,7 +82,10 @@ class Targets:
                 used[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
-        """Copy the result into the caller's array for output `number`, and return the array; None if the caller passed none."""
+        """Copy the result into the caller's array for output `number`, and return that array.
+
+        Return None if the caller passed no array.
+        """
         entry = self._outs[number]
         if entry is None:
             return None
@@ -89,7 +96,7 @@ class Targets:
 
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
-    """Return True if two arrays in one memory share bytes, or if this cannot be excluded."""
+    """Return True if two arrays in one memory share bytes, or if NumPy's overlap solver finds no answer."""
     try:
         footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
     except ValueError:  # strides that are no multiple of the element size, which arrays on a GPU do not have
@@ -99,7 +106,10 @@ def overlap(memory: Device, one: Any, other: Any) -> bool:
 
 
 class Launcher:
-    """A problem (an operator call) and its cache of prepared calls, by device and signatures of arrays."""
+    """A problem (an operator call) that can be run repeatedly.
+
+    It caches its prepared calls by device and signatures of arrays.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -108,7 +118,8 @@ class Launcher:
     def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
         """Return a function that runs the problem on arrays with these signatures (inputs, then output) on a device.
 
-        Return None if only `launch` can run the problem or raise the right error.
+        Its arguments are the list of inputs, and the output. Return None if only `launch` can run the problem or raise the
+        right error.
         """
         try:
             return partial(write, self._prepared(device, *signatures), self._problem)
@@ -116,7 +127,10 @@ class Launcher:
             return None
 
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
-        """Write the result into `out`. All arrays are in the device's memory. Raise IndexError for a bad index under RAISE."""
+        """Run the problem, and write the result to `out`. All arrays are in the device's memory.
+
+        Raise IndexError for a bad index under RAISE.
+        """
         memory = device.memory
         writer = self.writer(device, *(signature_on(memory, array) for array in (*inputs, out)))
         if writer is not None:
@@ -153,27 +167,27 @@ def unlaunched(graph: IndexGraph) -> frozenset[str]:
 
 
 def moves_nothing(problem: Problem) -> bool:
-    """Return True if the output is a reshape of all the data."""
+    """Return True if the problem's output is a reshape of all its data, so that no element moves."""
     plan = tidied(problem.plan())
     contiguous = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
     return contiguous and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan with its element size unchanged. Return a plan that reads no data as it is."""
+    """Return the canonical form of a plan, but with the same element size. A plan that reads no data is returned unchanged."""
     return plan if plan.in_reach is None else simplify(plan)
 
 
 Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
-"""Pairs of the name of a value and the signature of its array."""
+"""For several values of a graph: the name of the value, and the signature of its array."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """Allocator and target arrays of one call of a graph.
+    """The caller's output arrays in one run of a graph, and the way to allocate all other arrays.
 
-    `empty`: function that allocates a packed array of a shape and type in the memory where the graph runs. `targets`: by value
-    name, the caller's arrays, which are written instead of new arrays.
+    `empty`: function that allocates a packed array of a given shape and type in the memory where the graph runs.
+    `targets`: by name of the value, the caller's arrays, which are written instead of new arrays.
     """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
@@ -181,11 +195,13 @@ class GraphCall:
 
 
 Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
-"""Function that runs a step. It reads the step's inputs from the dict, which has values by name, and adds the step's output."""
+"""Function that runs a step. It reads the step's inputs from the dict, which has arrays by the name of the value, and adds the
+step's output to it.
+"""
 
 
 class GraphParts:
-    """The parts of a graph that all its prepared graphs share: launchers, constants on each device, lifetimes of values."""
+    """The parts of a graph that all its prepared forms share: launchers, constants on each device, lifetimes of values."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
@@ -193,24 +209,30 @@ class GraphParts:
         self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
         sources = (*graph.inputs, *graph.constants)
         self.results = tuple((name, name in {*sources, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
-        """For each output: the name, and True if `run` must copy it because it is an input, a constant or an earlier output."""
+        """For each output: its name, and True if `run` must copy it because it is an input, a constant or an earlier output."""
         last_readers = {name: step.name for step in graph.steps for name in step.inputs}
         kept = {*sources, *graph.outputs}
         self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
-        """For each step, by name: the values to delete after it, because no later step needs them."""
+        """For each step, by name: the values to delete after the step, because no later step needs them."""
 
 
 class PreparedGraph:
-    """A graph, prepared for arrays with known signatures on the host, or for any arrays on a GPU. It is thread-safe."""
+    """A graph with all programs compiled. It is thread-safe.
+
+    On the host, it runs on arrays with known signatures, on a GPU on any arrays.
+    """
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
-        """`targets`: signatures of the caller's output arrays. On a GPU, `targets` is empty, and `inputs` may be empty."""
+        """Compile the steps. `inputs`: signatures of the inputs. `targets`: signatures of the caller's output arrays.
+
+        On a GPU, `targets` is empty, and `inputs` may be empty.
+        """
         self._parts, self.device = parts, device
         self._actions = tuple(self._prepared_steps(dict(inputs), dict(targets)))
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
-        """Return the graph's outputs, in order. No output shares memory with an input, a constant or another output.
+        """Run the graph, and return its outputs, in order. No output shares memory with an input, a constant or another output.
 
         `values`: inputs and constants, by name. `run` adds the results of steps, and deletes results that no later step needs.
         """
@@ -244,9 +266,9 @@ class PreparedGraph:
     def _prepared_steps(
         self, signatures: dict[str, Signature], targets: Mapping[str, Signature]
     ) -> Iterator[tuple[Action, tuple[str, ...]]]:
-        """Yield the action of each step, and the values to delete after it.
+        """Yield for each step the function that runs it, and the names of the values to delete after it.
 
-        `signatures`: by name, of the inputs. The signatures of constants and of the steps' outputs are added.
+        `signatures`: signatures of the inputs, by name. Those of constants and of the steps' outputs are added.
         """
         parts, device = self._parts, self.device
         new, propagates = new_place(device), bool(signatures) or not device.on_gpu
@@ -272,7 +294,7 @@ class PreparedGraph:
             yield action, parts.dropped[step.name]
 
     def _launch_action(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], output: Signature) -> Action:
-        """Return an action that launches a step. If all signatures are known, prepare the call now."""
+        """Return a function that launches a step. If all signatures are known, prepare the call now."""
         launcher = self._parts.launchers[step.name]
         known = [signature for signature in inputs if signature is not None]
         writer = launcher.writer(self.device, *known, output) if len(known) == len(inputs) else None
@@ -310,7 +332,10 @@ def _compute(
 
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
-    """Return the result of a step without a plan, for NumPy or CuPy arrays. A bitcast may return a view of the input."""
+    """Return the result of integer arithmetic, a concatenation or a bitcast, for NumPy or CuPy arrays.
+
+    A bitcast may return a view of the input.
+    """
     if isinstance(work, Elementwise):
         return work.compute(inputs)  # NumPy's functions dispatch to CuPy
     if on_gpu:
@@ -333,12 +358,15 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """Return the signature of an array on the host, marked as writable, because `Targets` has checked the arrays to write."""
+    """Return the signature of an array in host memory, as if it were writeable. `Targets` has checked the arrays to write."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
 def _spans(inputs: Signatures, targets: Signatures) -> tuple[tuple[int, int], ...] | None:
-    """Return start and end of each array's memory, in bytes from its pointer. Return None if a stride is no whole element."""
+    """Return the bytes from each array's pointer to its lowest address, and to its end.
+
+    Return None if a stride in bytes is not a multiple of the element size.
+    """
     try:
         footprints = [logical(name, signature) for name, signature in (*inputs, *targets)]
     except ValueError:

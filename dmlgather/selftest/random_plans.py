@@ -26,12 +26,14 @@ EXTREMES = (
     *(-(2**31), 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, -(2**32)),
     *(-129, -128, 127, 128, 255, 256),
 )
-"""Index values that expose comparisons in a type that is too narrow, or of the wrong signedness."""
+"""Index values near the limits of the integer types. They expose comparisons in a type that is too narrow, or of the wrong
+signedness.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBuffers:
-    """The one-dimensional buffers of a plan. `out` is filled with random bytes."""
+    """The one-dimensional arrays that a plan reads and writes. `out` is filled with random bytes."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
@@ -48,7 +50,7 @@ def random_plan(
     out_of_bounds: OutOfBounds | None = None,
     elements: int = 600,
 ) -> IndexPlan:
-    """Return a random plan with at most `elements` output elements. Properties that are None are drawn."""
+    """Return a random plan with at most `elements` output elements. Properties that are None are drawn, too."""
     rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6)) if rank is None else rank
     count = rng.choice((0, 1, 1, 1, 1, 2, 2, 3)) if lookups is None else lookups
     size = rng.choice(ELEMENT_BYTES) if element_bytes is None else element_bytes
@@ -85,7 +87,7 @@ def random_plan(
 
 
 def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
-    """Return a random plan of up to 8 contiguous runs. Each has 20 to `longest` elements.
+    """Return a random plan that copies up to 8 contiguous runs. Each has 20 to `longest` elements.
 
     `packed`: True if the output has no gaps between the runs.
     `fixed`: arguments of `random_plan`. It draws the plan; each of its elements becomes a run.
@@ -126,7 +128,10 @@ def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
 
 
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
-    """Return indices. None of them, about 2% or about 60% are out of range or extreme. Return None for a plan without lookups."""
+    """Return random indices for a plan, or None for a plan without lookups.
+
+    The share of indices that are out of range or extreme is drawn: 0, about 2% or about 60%.
+    """
     if plan.index_type is None:
         return None
     dtype = np.dtype(plan.index_type.value.lower())
@@ -156,7 +161,7 @@ def _shape(rng: random.Random, rank: int, max_elements: int) -> tuple[int, ...]:
 
 
 def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Return strides for which no two elements share an address, and an offset for which no address is negative."""
+    """Return output strides and an offset. No two elements share an address, and no address is negative."""
     order = list(reversed(range(len(shape))))
     if rng.random() < 0.4:
         rng.shuffle(order)
@@ -173,7 +178,10 @@ def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, .
 
 
 def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return strides of an input or of indices: arbitrary, or packed in some order of the dimensions and then changed."""
+    """Return random strides of an input or of indices.
+
+    They are arbitrary, or packed in some order of the dimensions and then changed.
+    """
     if rng.random() < 0.2:
         return tuple(rng.choice((0, 1, 1, 2, 3, 4, 8, -1, -4)) for _ in shape)
     order = list(range(len(shape)))
@@ -208,12 +216,12 @@ def _fill(rng: random.Random, size: int) -> bytes:
 
 
 def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Return the lowest and the highest address. A dimension of size 0 counts as size 1."""
+    """Return the lowest and the highest address of an array, for offset 0. A dimension of size 0 counts as size 1."""
     return reach([max(size, 1) for size in shape], strides)
 
 
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
-    """Return True if stores of `alignment` bytes cannot write the fill value, because its parts of this size differ."""
+    """Return True if stores of `alignment` bytes cannot write the fill value, because it differs from one store to the next."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
 
 
@@ -226,10 +234,10 @@ _MAX_DRAWS = 2000
 def plan_for(
     variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
 ) -> tuple[IndexPlan, int]:
-    """Return a random plan that `variant` executes, and the alignment in bytes for which it does.
+    """Return a random plan that the kernel `variant` executes, and the alignment in bytes that it needs.
 
-    `elements`: the largest number of output elements, for the kinds COPY, GATHER and GENERAL.
-    `shared_bytes`: the shared memory of a block.
+    `elements`: maximum number of output elements, for the kinds COPY, GATHER and GENERAL.
+    `shared_bytes`: maximum bytes of shared memory of a block.
     """
     for _ in range(_MAX_DRAWS):
         plan, alignment = _candidate(variant, rng, elements)
@@ -267,7 +275,7 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
 
 
 def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
-    """Return the arguments of `random_plan` for the lookups of `variant`."""
+    """Return arguments of `random_plan` that draw lookups for the kernel `variant`."""
     checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
     policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
     index_type = rng.choice([dtype for dtype in IndexType if dtype.bytes == variant.index_bytes])
@@ -275,7 +283,7 @@ def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
 
 
 def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
-    """Return a plan that reverses rows of whole vectors. `size`: bytes of an element."""
+    """Return a plan that reverses rows. A row consists of whole vectors of 16 bytes. `size`: bytes of an element."""
     lanes = 16 // size
     shape = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 20) * lanes)
     outer, middle, inner = packed_strides((*shape[:-1], shape[-1] + lanes * rng.randint(0, 2)))
@@ -293,7 +301,7 @@ def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _permutation(size: int, rng: random.Random) -> IndexPlan:
-    """Return a permutation of one to six dimensions. Some are reversed, some padded. `size`: bytes of an element."""
+    """Return a plan that permutes one to six dimensions. Some are reversed, some padded. `size`: bytes of an element."""
     shape = [_dimension(rng, 70)]
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))):
         if (largest := 6000 // prod(shape)) >= 2:
@@ -316,10 +324,10 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a permutation of the dimensions inside boxes. Each box has two or three dimensions and is contiguous in the output.
+    """Return a plan that permutes dimensions inside boxes, for a stretch kernel.
 
-    Boxes start at multiples of the kernel's loads in the input and of its stores in the output. With a probability of 0.8, all
-    boxes have the same offset in a sector of the output.
+    Each box has two or three dimensions and is contiguous in the output. Boxes start at multiples of the kernel's loads in the
+    input and of its stores in the output. With a probability of 0.8, all boxes have the same offset in a sector of the output.
     """
     size, max_elements = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
     load, store = variant.load_bytes // size, variant.store_bytes // size
@@ -349,11 +357,11 @@ def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a permutation for the kernels that transpose squares.
+    """Return a plan that permutes dimensions, for a kernel that transposes squares of elements.
 
-    Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, their padding, and the start of the output and
-    of the input are multiples of a square's edge. Up to three more dimensions have any order. In the input, all dimensions but
-    the contiguous one may be reversed.
+    Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, their padding, and the start of the output
+    and of the input are multiples of a square's edge. Up to three more dimensions have any order. In the input, all dimensions
+    but the contiguous one may be reversed.
     """
     edge = variant.store_bytes // variant.element_bytes
     shape = [edge * rng.choice((1, 2, 3, 4, 8, rng.randint(1, 24))) for _ in range(2)]
@@ -381,14 +389,18 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _dimension(rng: random.Random, largest: int) -> int:
-    """Return a size: any, a common tile size, or a multiple of 8 plus 1, for which the last tile has one element."""
+    """Return a random size of at most `largest`.
+
+    It may be any size, a common tile size, or a multiple of 8 plus 1, so that the last tile has one element.
+    """
     return min(largest, rng.choice((rng.randint(2, largest), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 
 
 def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a gather along the innermost dimension, with rows in one to three dimensions.
+    """Return a plan that gathers along the innermost dimension, at the same indices in every row.
 
-    Rows are short or long, and may start at any element. One block or several blocks copy the columns of a row.
+    Rows lie along one to three dimensions. They are short or long, and may start at any element. One block or several blocks
+    copy the columns of a row.
     """
     size = variant.element_bytes
     lanes = 16 // size
@@ -435,10 +447,10 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
-    """Return the input elements and the output columns of a long row.
+    """Return the number of input elements and of output columns of a long row. `size`: bytes of an element.
 
-    The row has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes, it
-    may also have about 2^16 elements. `size`: bytes of an element.
+    The row has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes,
+    it may also have about 2^16 elements, because positions in a row have 2 bytes up to there.
     """
     if size <= 2 and rng.random() < 0.4:
         more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))

@@ -1,4 +1,4 @@
-"""Runs a self-test: trials on a device, up to a number of trials or a time limit."""
+"""The self-test: it runs trials on a device, up to a number of trials or a time limit."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ from dmlgather.selftest.trials import (
 _FALLBACK = "NumPy"
 """Prefix of the names of NumPy's recipes. The names of the engine's loops start with an instruction set."""
 _BLOCK_UNITS = (0, 1, 24, 300)
-"""Rows or runs per block. 0 is the engine's own choice; with few, small plans have many blocks."""
+"""Numbers of rows or runs in a block of the CPU engine to test. 0 is the engine's own choice. With small numbers, small plans
+have many blocks, too.
+"""
 _SMALL_OUTPUT = 2**16
-"""The largest output, in bytes, whose plan gets small blocks."""
+"""Maximum number of output bytes of a plan that is also tested with small blocks."""
 _THREADS = (1, 1, 2, 4)
 
 
 class CpuUnderTest(DeviceUnderTest):
-    """The compiled engine with every instruction set of this machine, and NumPy's recipes.
+    """The CPU as the tested device: the compiled engine with every instruction set of this machine, and NumPy's recipes.
 
     Raise SettingError if an environment variable of the engine is wrong.
     """
@@ -88,11 +90,14 @@ def _aligned_copy(buffer: GuardedBytes) -> NDArray[np.uint8]:
 
 
 _STREAM = 0
-"""The default stream, which waits for the copies to the device."""
+"""The default stream. It waits for the copies to the GPU."""
 
 
 class GpuUnderTest(DeviceUnderTest):
-    """A GPU, whose kernels are launched like those of calls. Raise DeviceError if the GPU cannot run a kernel."""
+    """A GPU as the tested device. Kernels are launched as in calls of users.
+
+    Raise DeviceError if the GPU cannot run a kernel.
+    """
 
     kind = "kernel"
 
@@ -109,7 +114,11 @@ class GpuUnderTest(DeviceUnderTest):
         yield self.prepare(trial, multiprocessors, bind=rng.random() < 0.5)
 
     def prepare(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> PreparedRun:
-        """Return a prepared run. `multiprocessors`: see `CudaProgram`. `bind`: bind the program, else launch it on pointers."""
+        """Return a trial's plan, prepared for the GPU.
+
+        `multiprocessors`: number of multiprocessors that planning assumes; None for that of the GPU. `bind`: True to bind the
+        program to the arrays, False to launch it on pointers.
+        """
         with self._memory_errors():
             program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
         kernels = tuple(dict.fromkeys(launch.variant.name for launch in program.launches))
@@ -135,7 +144,7 @@ class GpuUnderTest(DeviceUnderTest):
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:
-        """Raise MemoryError if an allocation on the GPU fails: the kernels are not at fault."""
+        """In the body, raise MemoryError if an allocation on the GPU fails, because the kernels are then not at fault."""
         try:
             yield
         except RuntimeError as error:
@@ -147,9 +156,9 @@ class GpuUnderTest(DeviceUnderTest):
 
 
 _MAX_LISTED = 100
-"""The largest number of failed trials that a report lists."""
+"""Maximum number of failed trials that a report lists."""
 Progress = Callable[[int, int, str], None]
-"""A callback that takes the work done, the total (both in trials or both in seconds), and a label."""
+"""Progress callback. Its arguments are the work done, the total (both in trials or both in seconds), and a label."""
 
 
 def run_selftest(
@@ -162,12 +171,12 @@ def run_selftest(
     begun: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> SelfTestReport:
-    """Test the CPU or a GPU. Give at least one of `trials`, `seconds` and `only`.
+    """Test the CPU or a GPU, and return the report. Give at least one of `trials`, `seconds` and `only`.
 
-    `trials`: the number of trials.
-    `seconds`: a time limit. After it, no further trial starts; the first trial always runs.
-    `only`: the number of a single trial to run.
-    `begun`: is called when the device is ready.
+    `trials`: number of trials.
+    `seconds`: time limit. After it, no further trial starts; the first trial always runs.
+    `only`: number of a single trial to run.
+    `begun`: function that is called when the device is ready.
 
     Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends and the report has the failed trials.
 
@@ -196,7 +205,7 @@ def run_selftest(
 
 
 class _SelfTest:
-    """A self-test in progress: counts and failed trials so far."""
+    """The state of a running self-test: counts, and the failed trials so far."""
 
     def __init__(self, tested: DeviceUnderTest, seed: int) -> None:
         self._tested, self._seed = tested, seed
@@ -212,7 +221,7 @@ class _SelfTest:
         return not self._failed
 
     def run(self, trial: Trial) -> None:
-        """Run all prepared runs of a trial and store the results."""
+        """Run a trial in every way that the device has, and count the results."""
         self._trials += 1
         faults, parts, wrong = list[FailedTrial](), set[str](), set[str]()
         running: tuple[str, ...] = ()  # the parts of the current run; empty while a run is prepared
@@ -254,7 +263,7 @@ class _SelfTest:
         )
 
     def report(self, environment: _Environment, seconds: float) -> SelfTestReport:
-        """Return the report. `seconds`: the duration of the test."""
+        """Return the report on the trials so far. `seconds`: duration of the test."""
         return SelfTestReport(
             device=self._tested.name,
             kind=self._tested.kind,

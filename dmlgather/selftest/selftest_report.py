@@ -18,12 +18,13 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 L2_FETCH = 5
-"""The number of cudaLimitMaxL2FetchGranularity, which CuPy does not define."""
+"""Value of cudaLimitMaxL2FetchGranularity, which CuPy does not define."""
 
 
 class Gpu(Record, extra="ignore"):
-    """The GPU of a run. A field is None if the driver does not report it, or an older version did not write it.
+    """A GPU, as a report describes it.
 
+    A field is None if the driver does not report it, or if the report is from a version of dmlgather that did not record it.
     `l2_fetch_bytes`: the maximum L2 fetch granularity during the run.
     """
 
@@ -40,9 +41,9 @@ class Gpu(Record, extra="ignore"):
 
 
 class Machine(Record, extra="ignore"):
-    """The machine of a run.
+    """A machine, as a report describes it.
 
-    `cpus`: the number of CPUs that the process may use.
+    `cpus`: number of CPUs that the process may use.
     `caches`: bytes of each cache of one CPU: {"L1 Data": 32768, …}.
     """
 
@@ -55,7 +56,7 @@ class Machine(Record, extra="ignore"):
 
 
 def machine(cupy: Any = None, device: int = 0) -> Machine:
-    """Return a description of this machine. `cupy`: the module, to describe GPU number `device` too."""
+    """Return a description of this machine. `cupy`: the module cupy, to describe GPU number `device`, too."""
     return Machine(
         platform=platform.platform(),
         processor=processor(),
@@ -67,7 +68,7 @@ def machine(cupy: Any = None, device: int = 0) -> Machine:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of Python, of dmlgather, and of each installed package of `packages`."""
+    """Return the versions of Python, of dmlgather, and of those `packages` that are installed."""
     by_name = {"python": platform.python_version(), "dmlgather": __version__}
     for package in packages:
         try:
@@ -109,7 +110,10 @@ def gpu(cupy: Any, device: int = 0) -> Gpu:
 
 
 def limit(runtime: Any, number: int) -> int | None:
-    """Return the value of a limit of the current GPU, or None if the GPU does not have this limit. `number`: a cudaLimit."""
+    """Return the value of a limit of the current GPU, or None if the GPU does not have it.
+
+    `number`: the limit's number in CUDA's enum cudaLimit.
+    """
     try:
         return int(runtime.deviceGetLimit(number))
     except RuntimeError:  # CUDARuntimeError
@@ -132,23 +136,23 @@ def _memory() -> int:
 
 
 _SHOWN_PARTS = 3
-"""The largest number of wrong parts in the report's line."""
+"""Maximum number of wrong kernels or loops that the report's line names."""
 
 
 class FailedTrial(Record):
-    """A trial with a wrong result."""
+    """A trial that gave a wrong result, and how to repeat it."""
 
     trial: int
     """The trial's number. Seed and number repeat the trial."""
 
     fault: str
-    """The fault, as a sentence."""
+    """What was wrong, as a sentence."""
 
     parts: tuple[str, ...]
     """The kernels, or the CPU loop, that ran; empty if preparing the plan failed."""
 
     how: str
-    """The program that ran, as `explain` describes it; empty if preparing the plan failed."""
+    """How the plan was run, as `explain` describes it; empty if preparing the plan failed."""
 
     plan: str
     """The plan as text."""
@@ -161,13 +165,13 @@ class FailedTrial(Record):
 
 
 class SelfTestReport(Record):
-    """A self-test of one device."""
+    """The result of testing one device."""
 
     device: str
     """The device: "cpu", "cuda:0", …"""
 
     kind: str
-    """The name for a part of the device: "kernel" on a GPU, "loop" on the CPU (a loop of the engine or a NumPy recipe)."""
+    """What the device's parts are called: "kernel" on a GPU, "loop" on the CPU (a loop of the engine or a NumPy recipe)."""
 
     engine: str
     """The compiled CPU engine, or the reason why there is none."""
@@ -188,13 +192,13 @@ class SelfTestReport(Record):
     """The first failed trial."""
 
     wrong_parts: Mapping[str, int]
-    """For each part, the number of failed trials in which it ran."""
+    """For each kernel or loop, the number of failed trials in which it ran."""
 
     parts: Mapping[str, int]
-    """For each part, the number of trials in which it ran."""
+    """For each kernel or loop, the number of trials in which it ran."""
 
     missed: tuple[str, ...]
-    """Parts that ran in no trial."""
+    """Kernels or loops that ran in no trial."""
 
     ended_early: str | None
     """The reason why not all trials ran, such as an error after which the GPU cannot run anything; null if all ran."""
@@ -211,16 +215,16 @@ class SelfTestReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
     @property
     def equal(self) -> bool:
-        """Return True if the results of all trials equal the reference's, bit for bit."""
+        """Return True if all trials gave the same bits as the reference."""
         return not self.failed
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all trials are equal, else 1."""
+        """Return 0 if no trial has failed, else 1."""
         return 0 if self.equal else 1
 
     def lines(self) -> Iterator[str]:
-        """Yield the first failed trial, if any, then the report's line."""
+        """Yield the lines of the report: those on the first failed trial, if any, then `line`."""
         if self.first_failed is not None:
             yield from _failure_lines(self.first_failed, self.kind)
         if self.ended_early is not None:

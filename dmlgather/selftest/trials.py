@@ -19,24 +19,24 @@ from dmlgather.selftest.random_plans import PlanBuffers, plan_for, random_buffer
 from dmlgather.wording import counted
 
 GUARD = 256
-"""The smallest size of a guard band, in bytes."""
+"""Minimum number of bytes of a guard band."""
 BASE_ALIGNMENT = 16
-"""Alignment in bytes of a region, which has guard bands and content. Its copies on a device have this alignment too."""
+"""Alignment in bytes of the memory for a buffer with its guard bands. The copy on a device has the same alignment."""
 
 
 class GuardedBytes:
-    """A buffer's content between two guard bands: random bytes that a run must not change.
+    """A buffer between two guard bands: random bytes that a run must not change.
 
     `region`: all bytes: band, content, band.
-    `start`, `end`: the slice of the region that is the content.
+    `start`, `end`: offsets in `region` where the content begins and ends.
     """
 
     def __init__(self, content: bytes, misalignment: int, rng: random.Random, guard: int = GUARD) -> None:
-        """Draw the bands.
+        """Draw random guard bands.
 
         `misalignment`: the content's address modulo `BASE_ALIGNMENT`.
-        `guard`: bytes of a band, a multiple of `BASE_ALIGNMENT`. Use 0 under a memory checker, which detects accesses out of
-        bounds itself.
+        `guard`: number of bytes of a band, a multiple of `BASE_ALIGNMENT`. Use 0 under a memory checker, which detects accesses
+        out of bounds itself.
         """
         self.start = guard + misalignment
         self.end = self.start + len(content)
@@ -48,7 +48,10 @@ class GuardedBytes:
         return self.region[self.start : self.end]
 
     def damage(self, after: bytes) -> str | None:
-        """Return the first byte that a run wrote outside the content, as text, or None. `after`: the region after the run."""
+        """Return a text about the first byte that a run wrote outside the content, or None.
+
+        `after`: the bytes of the region after the run.
+        """
         before_start = _different_bytes(self.region[: self.start], after[: self.start])
         behind_end = _different_bytes(self.region[self.end :], after[self.end :])
         if before_start.size:
@@ -57,32 +60,34 @@ class GuardedBytes:
 
 
 def _different_bytes(before: bytes, after: bytes) -> NDArray[np.intp]:
-    """Return the offsets of bytes that differ."""
+    """Return the offsets at which the bytes differ."""
     return np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))
 
 
 TRIALS_PER_ROUND = 2 * len(VARIANTS)
-"""The number of trials that reach all kernels. Trials with even numbers have a plan for one kernel, the others any plan."""
+"""Number of consecutive trials that test all kernels. Each trial with an even number has a plan for one kernel. The others have
+any plan.
+"""
 LARGE_PERIOD = 100
 """One trial in this many has a large plan, so that the CPU engine uses several threads and non-temporal stores."""
 MIN_LARGE_BYTES = (2**20, 2**23)
-"""The smallest number of bytes that a large plan copies. One of the two is drawn."""
+"""Minimum number of bytes that a large plan copies. One of the two is drawn."""
 MAX_BUFFER_BYTES = 2**26
-"""The largest size of a large plan's input, and of its output, in bytes."""
+"""Maximum number of bytes of a large plan's input, and of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A plan, its buffers, and the result of the reference backend.
+    """A random plan with its buffers, and the correct result by the reference backend.
 
-    `number`: the trial's number for the seed.
-    `kernel`: the kernel for which the plan was drawn, or None for any plan. CUDA uses this kernel if it plans with
+    `number`: the trial's number. The seed and the number determine the trial.
+    `kernel`: the kernel that the plan was drawn for, or None for any plan. CUDA uses this kernel if it plans with
     `multiprocessors=0`.
-    `alignment`: the alignment of the input's and the output's address, 1 to 16 bytes. Indices are aligned to their size.
+    `alignment`: alignment in bytes, 1 to 16, of the addresses of input and output. Indices are aligned to their size.
     `buffers`: input, indices, output.
-    `first_bad`: the result of `reference.run`.
-    `expected`: the bytes of the output buffer, with the poison that no element overwrites; None if an index is bad under RAISE,
-    because the output is undefined then.
+    `first_bad`: smallest offset of a bad index under RAISE, or None.
+    `expected`: correct bytes of the whole output buffer, including the random bytes that the plan must not overwrite. It is
+    None if an index is bad under RAISE, because the output is undefined then.
     """
 
     number: int
@@ -104,7 +109,10 @@ class Trial:
         kernel: Variant | None = None,
         guard: int = GUARD,
     ) -> Trial:
-        """Return a trial of a plan with random buffers. `guard`: the bytes of a guard band, a multiple of `BASE_ALIGNMENT`."""
+        """Return a trial of a given plan, with random buffers.
+
+        `guard`: number of bytes of a guard band, a multiple of `BASE_ALIGNMENT`.
+        """
         arrays = random_buffers(plan, rng)
         out = arrays.out.copy()
         first_bad = reference.run(plan, arrays.data, arrays.indices, out)
@@ -113,7 +121,7 @@ class Trial:
 
 
 def draw_trial(seed: int, number: int) -> Trial:
-    """Return trial `number` of a seed."""
+    """Return the trial that a seed and a number determine."""
     rng = seeded_rng(seed, number)
     kernel = VARIANTS[number // 2 % len(VARIANTS)] if number % 2 == 0 else None
     plan, alignment = _free_plan(rng, number) if kernel is None else plan_for(kernel, rng)
@@ -121,12 +129,15 @@ def draw_trial(seed: int, number: int) -> Trial:
 
 
 def seeded_rng(*seed: object) -> random.Random:
-    """Return a generator seeded with these values. It draws the same numbers in every process and version of Python."""
+    """Return a random generator with these values as its seed.
+
+    It draws the same numbers in every process and version of Python.
+    """
     return random.Random("/".join(map(str, seed)))
 
 
 def _free_plan(rng: random.Random, number: int) -> tuple[IndexPlan, int]:
-    """Return any plan and an alignment for it."""
+    """Return a random plan that is not drawn for a certain kernel, and an alignment for it."""
     if number % LARGE_PERIOD == LARGE_PERIOD - 1:
         plan = _large_plan(rng)
     else:
@@ -147,7 +158,10 @@ def _large_plan(rng: random.Random) -> IndexPlan:
 def _guarded_buffers(
     arrays: PlanBuffers, alignment: int, rng: random.Random, guard: int
 ) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
-    """Return input, indices and output. The input or the output, or both, have exactly this alignment and no larger alignment."""
+    """Return input, indices and output between guard bands.
+
+    The address of the input, of the output, or of both has exactly this alignment and no larger one.
+    """
     exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
     in_misalignment, out_misalignment = rng.sample((exact, other), 2)
     index_misalignment = 0 if arrays.indices is None else arrays.indices.itemsize * rng.randrange(2)
@@ -164,10 +178,10 @@ def _bytes(array: NDArray[Any] | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TrialRunResult:
-    """The result of a run.
+    """The result of a run: a bad index, and the contents of all buffers.
 
-    `first_bad`: the smallest offset of a bad index under RAISE, in elements of the index buffer.
-    `regions`: the bytes of input, indices and output after the run, with guard bands.
+    `first_bad`: the smallest offset of a bad index under RAISE, in elements of the index buffer; None if no index was bad.
+    `regions`: bytes of input, indices and output after the run, with guard bands.
     """
 
     first_bad: int | None
@@ -176,10 +190,10 @@ class TrialRunResult:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A prepared run of a trial.
+    """A trial's plan that is prepared for a device and ready to run.
 
-    `parts`: the names of the kernels, or of the CPU loop, that run.
-    `how`: the program's description.
+    `parts`: names of the kernels, or of the CPU loop, that run.
+    `how`: the description that `explain` prints.
     """
 
     parts: tuple[str, ...]
@@ -190,9 +204,9 @@ class PreparedRun:
 class DeviceUnderTest(ABC):
     """A device that the self-test tests.
 
-    `name`: "cpu", "cuda:1".
-    `kind`: the name for a part: "kernel" or "loop".
-    `parts`: the parts whose names are known before the test. The report lists those that no trial reached.
+    `name`: the device's name, such as "cpu" or "cuda:1".
+    `kind`: what its parts are called, "kernel" or "loop".
+    `parts`: names of all parts that are known before the test. The report lists those that no trial reached.
     """
 
     name: str
@@ -201,7 +215,10 @@ class DeviceUnderTest(ABC):
 
     @abstractmethod
     def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
-        """Yield prepared runs of a trial. Any exception while preparing a run is a fault of the device."""
+        """Yield the plan of a trial in every form in which the device can run it.
+
+        Any exception while preparing a run is a fault of the device.
+        """
 
     def is_fatal(self, _error: Exception) -> bool:
         """Return True if the device cannot run anything after this error."""
@@ -209,7 +226,7 @@ class DeviceUnderTest(ABC):
 
 
 def find_fault(trial: Trial, result: TrialRunResult) -> str | None:
-    """Return the first fault of a run as a sentence, or None if the result equals the reference's."""
+    """Compare a run's result with the reference's. Return the first fault as a sentence, or None."""
     for name, buffer, after in zip(("input", "indices", "output"), trial.buffers, result.regions, strict=True):
         if (where := buffer.damage(after)) is not None:
             return f"the run wrote outside of a buffer: {name}, {where}"

@@ -161,7 +161,7 @@ def test_a_first_call_inside_a_capture(cupy: Any, way: str, mode: int, known: bo
     with _capturing(stream, mode), pytest.raises(DeviceError) as raised:
         WAYS[way](op, x, i, y, stream)
     assert re.search(r"\(\w+STREAM_?CAPTURE\w+: ", str(raised.value), re.IGNORECASE)
-    assert str(raised.value).endswith("such types and layouts loads what it needs: make it, or prepare, before the capture")
+    assert str(raised.value).endswith("loads kernels: make such a call, or call prepare, before the capture")
     assert "pip" not in str(raised.value)
     if way == "bind":  # which takes words of its own: a binding is made before the capture
         bound = op.bind(x, i, out=y)

@@ -92,7 +92,7 @@ def test_on_a_gpu_the_device_and_the_alignment_count_too() -> None:
 
 def test_strides_must_be_whole_elements() -> None:
     records = np.zeros(4, dtype=[("a", "i1"), ("b", "f4")])
-    with pytest.raises(ValueError, match=r"x: strides \(5,\) bytes are not whole elements of 4 bytes"):
+    with pytest.raises(ValueError, match=r"x: strides \(5,\) \(bytes\) are not multiples of the element size, 4 bytes"):
         footprint(records["b"])
 
 

@@ -1,4 +1,6 @@
-"""The compiled engine, called by ctypes. Large calls release the interpreter lock. `cpu_kernels/engine.h` has the functions."""
+"""The compiled CPU engine, called by ctypes. Large calls release the interpreter lock. `cpu_kernels/engine.h` has the C
+functions.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,24 @@ from dmlgather.wording import counted
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
 INTERFACE = 2
-"""Version of the C interface, as in `engine.h`. It changes if a function changes, or the words in which a plan is passed."""
+"""Version of the C interface, as in `engine.h`. It changes if a function changes, or the array of words that describes a
+plan.
+"""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""A call with at most this many output bytes and indices keeps the interpreter lock, because it is as short as a release."""
+"""Maximum number of output bytes, and of indices, of a call that keeps the interpreter lock. Releasing the lock would take as
+long as such a call.
+"""
 METH_FASTCALL = 0x80
-"""Flag of Python's C API for a function that takes its arguments as a pointer and a count."""
+"""Flag of Python's C API for a C function that gets its arguments as an array and a count."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
-"""Instruction sets; "" for the best instruction set of this machine. `POLICIES` and `LOOPS` have the order of the enums in C."""
+"""Instruction sets of the engine's loops; "" is the best one of this machine. `POLICIES` and `LOOPS` have the order of the
+enums in C.
+"""
 
 
 class Engine:
-    """The engine's library, loaded."""
+    """The shared library of the compiled engine, loaded by ctypes."""
 
     def __init__(self, path: Path) -> None:
         """Raise OSError if the library is for a different platform or interface, AttributeError if it lacks a function."""
@@ -60,12 +68,15 @@ class Engine:
         self.run_bound = [function("run_bound", number, of=library) for library in libraries]
         self.run_bound_silently = [function("run_bound", None, of=library) for library in libraries]
         self.fast_path = _fast_path_maker(releasing) if has_known_fields() else None
-        """Function from a `_FastPathRecord` to a fast path; None if the fields of array objects are unknown."""
+        """Function that makes a fast path from a `_FastPathRecord`. It is None if array objects have other fields than
+        expected.
+        """
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
         """Return the program for a canonical plan.
 
-        `threads`, `block_units`, `loops`: for tests; 0 and "" for the engine's own choice.
+        The other arguments are for tests; 0 and "" leave the choice to the engine. `threads`: maximum number of threads.
+        `block_units`: number of units in a block. `loops`: instruction set.
         Raise ValueError if the engine refuses the plan, if memory is exhausted, or if the machine lacks the instruction set.
         Raise SettingError like `host.threads`.
         """
@@ -80,10 +91,11 @@ class Engine:
 
 
 class EngineProgram:
-    """An immutable, thread-safe program of the engine. `Engine.prepare` makes one.
+    """A plan prepared by the engine. It is immutable and thread-safe. `Engine.prepare` makes one.
 
-    `launch`: function of the addresses where the extents of data, indices (0 without lookups) and output begin. It returns the
-    smallest offset (elements of the index tensor) of a bad index under RAISE, else -1. The caller must keep the memory alive.
+    `launch`: function that executes the plan. Its arguments are the lowest addresses of data, indices (0 without lookups) and
+    output. It returns the smallest offset (elements of the index tensor) of a bad index under RAISE, else -1. The caller must
+    keep the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -92,9 +104,10 @@ class EngineProgram:
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """Return a function that runs on these arrays and keeps them alive. It returns None, or the offset of a bad index.
+        """Return a function that runs the plan on these arrays. It returns None, or under RAISE the offset of a bad index.
 
-        The arrays begin where the extents begin. The function only calls C, with one prepared argument.
+        The function keeps the arrays alive. Each array must begin at its tensor's lowest address. The function only calls C,
+        with one prepared argument.
         """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.owners = (self._handle, data, indices, out)
@@ -105,9 +118,9 @@ class EngineProgram:
         return lambda: None if (bad := execute()) < 0 else bad
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
-        """Return the fast path for arrays with these signatures, inputs first; None if there is none. It owns the program.
+        """Return a builtin function that runs the plan on arrays with these signatures, inputs first, or None (`FastPath`).
 
-        `spans`: for each array, the bytes from its pointer to the start and to the end of its extent.
+        It keeps the program alive. `spans`: for each array, the bytes from its pointer to its lowest address, and to its end.
         """
         if self._engine.fast_path is None:
             return None
@@ -123,12 +136,12 @@ class EngineProgram:
         return self._engine.fast_path(record)
 
     def describe(self) -> str:
-        """Return a text with the inner loop, units, blocks and threads."""
+        """Return a text for `explain`: the inner loop, the units that it moves, blocks and threads."""
         return str(self._engine.text(self._handle), "ascii")
 
 
 class _Handle(ctypes.c_void_p):
-    """A pointer to a C program, which it owns."""
+    """A pointer to the C object of a program. The C object is freed with this Python object."""
 
     free: Callable[[_Handle], None]
 
@@ -137,32 +150,32 @@ class _Handle(ctypes.c_void_p):
 
 
 class _BoundCall(ctypes.Structure):
-    """The C struct `bound_call`. `owners`: of the memory that it points to."""
+    """The C struct `bound_call`. `owners`: the Python objects that own the memory to which the struct points."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
     owners: tuple[Any, ...]
 
 
 class _FastPathRecord(bytes):
-    """The C struct `fast_path`. `owners`: of the memory that it points to."""
+    """The C struct `fast_path`. `owners`: the Python objects that own the memory to which the struct points."""
 
     owners: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
 
 class _PythonFunctions(ctypes.Structure):
-    """The C struct `python_functions`."""
+    """The C struct `python_functions`: functions of Python's C API that the engine calls."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("array_type", "bytes_of", "truth", "unlock", "lock"))
 
 
 class _Method(ctypes.Structure):
-    """PyMethodDef of Python's C API."""
+    """PyMethodDef of Python's C API: the description of a builtin function."""
 
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
-    """Return a function from a record to a builtin function, which calls `dmlgather_call` with the record.
+    """Return a function that makes a fast path from a record: a builtin function that calls `dmlgather_call` with the record.
 
     A builtin function takes array objects as they are, but a function of ctypes does not.
     """
@@ -188,7 +201,7 @@ def _words(plan: IndexPlan, *options: int) -> list[int]:
 
 
 def load() -> Engine | None:
-    """Return the engine; None if there is none (`status` has the reason). Raise SettingError like `host.is_pure`."""
+    """Return the engine, or None if there is none. `status` has the reason. Raise SettingError like `host.is_pure`."""
     return _load(host.is_pure(), LIBRARY)[0]
 
 
@@ -227,7 +240,7 @@ def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
 
 
 def _absent(name: str) -> str:
-    """Return why there is no engine, and how to get it.
+    """Return a sentence that says why there is no engine, and how to get it.
 
     A checkout has an engine only after an editable install. If Python is started in the checkout's folder, it imports the
     checkout, even if a wheel is installed.

@@ -1,6 +1,6 @@
 """Plans executed by NumPy, on one thread, by four recipes. The results have the same bits as those of the compiled engine.
 
-The first recipe of `RECIPES` whose condition holds is used. Each recipe is correct for all plans that meet its condition.
+A plan is executed by the first recipe in `RECIPES` that can execute it.
 """
 
 from __future__ import annotations
@@ -19,33 +19,36 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Units of a block; their addresses take up to 4 MB. Also the maximum number of bytes of a unit; a longer run is copied alone."""
+"""Maximum number of units in a block; their addresses take up to 4 MB. It is also the maximum number of bytes of a unit: a
+longer contiguous run is moved by a copy of its own.
+"""
 TEMPORARY = 2**20
-"""Maximum number of bytes of a temporary array of taken units, which is then copied to the output."""
+"""Maximum number of bytes of the temporary array in which numpy.take collects units before they are copied to the output."""
 
 BoundCall = Callable[[], int | None]
-"""Function that executes a plan on its buffers and returns, under RAISE, the smallest offset of a bad index."""
+"""Function that executes a plan on its buffers. Under RAISE, it returns the smallest offset of a bad index, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The arrays of one call. `data` and `out` are arrays of bytes, or of elements that hold references."""
+    """The arrays of one call. `data` and `out` hold bytes, or Python references, which NumPy must count."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
     out: NDArray[Any]
 
     def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the data type of a unit: `plain` for bytes, or the type of the references."""
+        """Return the data type by which a unit is moved: `plain` for bytes, or the arrays' own type for references."""
         return self.data.dtype if self.data.dtype.hasobject else plain
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A way to execute plans.
+    """A way to execute plans by NumPy functions.
 
-    `name`, `why`: for `describe`. `when`: the condition, a function of a geometry and of the number of units of a block.
-    `bind`: function of a geometry, the number of units of a block, and buffers. It returns a bound call.
+    `name`, `why`: for `describe`. `when`: function that returns True if the recipe can execute a plan. Its arguments are the
+    geometry and the number of units of a block.
+    `bind`: function that returns a bound call. Its arguments are the geometry, the number of units of a block, and buffers.
     """
 
     name: str
@@ -55,9 +58,9 @@ class Recipe:
 
 
 class NumpyProgram:
-    """An immutable program for a canonical plan. It is thread-safe, because every run has its own scratch memory.
+    """A canonical plan prepared for NumPy. It is immutable. It is thread-safe, because every run has its own scratch memory.
 
-    `block`: units of a block, for tests; 0 for `BLOCK`.
+    `block`: number of units in a block, for tests; 0 for `BLOCK`.
     """
 
     def __init__(self, canonical: IndexPlan, block: int = 0) -> None:
@@ -72,7 +75,7 @@ class NumpyProgram:
         return self._recipe(geometry).bind(geometry, self._block, buffers)
 
     def describe(self) -> str:
-        """Return a text with the recipe, the reason for it, and what it moves."""
+        """Return a text for `explain`: the recipe, the reason for it, and what it moves."""
         recipe, geometry = self._recipe(self._bytes), self._bytes
         moved = f"{list(geometry.shape)} units of {counted(geometry.unit, 'byte')}" if not self._plan.empty else "nothing"
         return f"{recipe.name}: {recipe.why}; moves {moved}"

@@ -22,9 +22,10 @@ WORDS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """A plan as a copy of units. Strides, offsets and the `in_stride` of each lookup are in bytes.
+    """A canonical plan as NumPy executes it: a copy of units. Strides, offsets and the `in_stride` of each lookup are in bytes.
 
-    `shape`: units per dimension, at least one dimension. `unit`: bytes of a unit. `reads`: True if the plan reads the input.
+    `shape`: number of units along each dimension; at least one dimension. `unit`: bytes of a unit. `reads`: False if the plan
+    only writes the fill value.
     """
 
     shape: tuple[int, ...]
@@ -42,8 +43,8 @@ class Geometry:
     def of(cls, plan: IndexPlan, longest: int) -> Geometry:
         """Return the geometry of a canonical plan.
 
-        `longest`: most bytes of a run that becomes one unit; a longer run becomes a dimension of words. With 0, every element
-        is a unit.
+        `longest`: maximum number of bytes of a unit. A longer contiguous run becomes a dimension of words, each at most 8
+        bytes. With 0, every element is a unit.
         """
         # An empty plan with lookups has a leading dimension of size 0. Its other dimensions are those of the indices to check.
         kept = slice(1 if plan.empty and plan.lookups else 0, None)
@@ -66,7 +67,10 @@ class Geometry:
         return elements._joined(longest) if longest and elements.reads else elements
 
     def _joined(self, longest: int) -> Geometry:
-        """Return the geometry with the innermost run as one unit, or as words if it is longer than `longest` bytes."""
+        """Return the geometry with each innermost contiguous run as one unit.
+
+        A run of more than `longest` bytes is instead divided into words.
+        """
         if not self.out_strides[-1] == self.unit == self.in_strides[-1] or self.moves(self.rank - 1):
             return self
         run = self.unit * self.shape[-1]
@@ -88,45 +92,58 @@ class Geometry:
 
     @cached_property
     def item(self) -> np.dtype[np.void]:
-        """Return the type of a unit as an opaque item. It needs no alignment, so that take() copies no misaligned buffer."""
+        """Return the opaque data type of a unit (`V12`). It needs no alignment, so that take() copies no misaligned buffer."""
         return np.dtype(f"V{self.unit}")
 
     @cached_property
     def word(self) -> np.dtype[np.generic]:
-        """Return the type of a unit as an unsigned integer if there is one, because NumPy copies integers faster than items."""
+        """Return the data type by which a unit is copied.
+
+        It is an unsigned integer if one has the unit's size, because NumPy copies integers faster than opaque items.
+        """
         return np.dtype(f"u{self.unit}") if self.unit in WORDS else self.item
 
     @cached_property
     def pitch(self) -> int:
-        """Return a number of bytes that divides all source offsets. If it equals `unit`, units are contiguous in the source."""
+        """Return the distance in bytes of the possible source offsets: a common divisor of all source strides.
+
+        If it equals `unit`, the source is an array of adjacent units. It is smaller if units can overlap, as in sliding
+        windows.
+        """
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
     def moves(self, axis: int) -> bool:
-        """Return True if any lookup moves along `axis`."""
+        """Return True if the index of some lookup changes along dimension `axis`."""
         return any(lookup.index_strides[axis] for lookup in self.lookups)
 
     @cached_property
     def still(self) -> int:
-        """Return the number of dimensions up to the last one along which a lookup moves."""
+        """Return the number of leading dimensions up to the last one along which an index changes.
+
+        Along all later dimensions, every index stays the same.
+        """
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Return the bytes of a slice along the dimensions from number `still` on. All its units have the same indices."""
+        """Return the bytes of all units that have the same indices: those along the dimensions from number `still` on."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return a view of all output units, of shape `shape`."""
+        """Return the output buffer as an array of units, of shape `shape`."""
         return np.ndarray(self.shape, dtype, out, self.out_offset, self.out_strides)
 
     def window(self, data: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, NDArray[Any]]:
-        """Return the lowest byte that can be read, and a one-dimensional view of the units from there on, `pitch` bytes apart."""
+        """Return the offset of the lowest byte that the plan can read, and a one-dimensional array of units from there on.
+
+        Neighbouring units of the array begin `pitch` bytes apart, so they may overlap.
+        """
         limits = tuple(lookup.limit for lookup in self.lookups)
         steps = tuple(lookup.in_stride for lookup in self.lookups)
         low, high = reach(self.shape + limits, self.in_strides + steps, self.in_offset)
         return low, np.ndarray(((high - low) // self.pitch + 1,), dtype, data, low, (self.pitch,))
 
     def fill_item(self, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-        """Return the fill value, repeated to one unit, as a zero-dimensional array."""
+        """Return the fill value, repeated to the bytes of one unit, as a zero-dimensional array."""
         return np.frombuffer(self.fill * (self.unit // len(self.fill)), dtype).reshape(())

@@ -1,4 +1,4 @@
-"""Source addresses from indices, block by block.
+"""Source addresses, computed from the indices block by block.
 
 One unsigned maximum proves that all indices of a block are in range, because a negative index is huge as an unsigned integer.
 The indices are then used without a copy. If a block fails this test, its indices are wrapped and tested again. If it still
@@ -19,16 +19,16 @@ from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.plan import Lookup, OutOfBounds, unravel
 
 LARGEST = 2**63 - 1
-"""The largest limit and wrap. Every offset is smaller."""
+"""The largest limit and wrap, and larger than every offset in a buffer."""
 Box = tuple[slice, ...]
-"""A block of units: for each dimension a slice with explicit start and stop."""
+"""A block of units: for each dimension, a slice with explicit start and stop."""
 
 
 def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
-    """Return the sizes of a block of at most `units` units, and at least 1 unit. Innermost dimensions are taken whole.
+    """Return the shape of a block of at most `units` units, and at least one.
 
-    A dimension that does not fit is cut into nearly equal parts. Example: shape (10, 3) and 12 units give (4, 3), so the blocks
-    have 4, 4 and 2 rows.
+    The block spans as many innermost dimensions as fit. The next dimension is cut into nearly equal parts. Example: shape (10,
+    3) and 12 units give (4, 3), so the blocks have 4, 4 and 2 rows.
     """
     sizes = [1] * len(shape)
     room = max(units, 1)
@@ -40,7 +40,7 @@ def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
-    """Yield blocks of `sizes` in row-major order. The last block along a dimension may be smaller."""
+    """Yield blocks of shape `sizes` that cover `shape`, in row-major order. The last block along a dimension may be smaller."""
     counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
     for number in range(prod(counts)):
         starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))
@@ -49,11 +49,11 @@ def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Positions or addresses of a block.
+    """The indices of a block, after wrap and clamp: as positions along the axis, or as source addresses.
 
     `values`: positions 0 … limit - 1, or source addresses. `bad`: True for each index out of bounds; None if no index is.
-    `values` and `bad` broadcast to the block. `offset`: under RAISE, the smallest offset (elements of the index buffer) of a bad
-    index.
+    `values` and `bad` broadcast to the block.
+    `offset`: under RAISE, the smallest offset of a bad index, in elements of the index buffer.
     """
 
     values: NDArray[np.integer]
@@ -62,7 +62,10 @@ class Resolved:
 
 
 class LookedUp:
-    """A lookup on an index buffer, for the leading dimensions `shape` of a plan."""
+    """A lookup of a plan, together with its index buffer. `resolve` reads the indices of a block.
+
+    `shape`: sizes of the plan's leading dimensions. Along the other dimensions, the index does not change.
+    """
 
     def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
         self.lookup, self.policy = lookup, policy
@@ -77,7 +80,10 @@ class LookedUp:
         self.proof = min(lookup.limit, negatives) if indices.dtype.kind == "i" else lookup.limit
 
     def resolve(self, box: Box) -> Resolved:
-        """Return the positions that a block looks up. The array has size 1 along dimensions where the index stays the same."""
+        """Return the positions that the units of a block look up.
+
+        The array has size 1 along dimensions where the index stays the same.
+        """
         part = tuple(span if step else slice(0, 1) for span, step in zip(box, self.steps, strict=True))
         raw = self.view[(*part, ...)]  # with "...", because NumPy would return a scalar if there are no dimensions
         if raw.view(self.unsigned).max() < self.proof:
@@ -114,9 +120,9 @@ class LookedUp:
 
 
 class Addresses:
-    """Source addresses for the leading `dims` dimensions of a geometry, computed from its lookups and strides.
+    """The source addresses of a plan's units, computed from indices and strides.
 
-    Addresses are in units of `pitch` bytes, from byte `origin` on.
+    `dims`: number of leading dimensions that are covered. Addresses count units of `pitch` bytes, from byte `origin` on.
     """
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
@@ -128,7 +134,7 @@ class Addresses:
         self.lookup_steps = [lookup.in_stride // pitch for lookup in geometry.lookups]
 
     def of(self, box: Box) -> Resolved:
-        """Return the addresses of a block, with `values` of the block's shape. Repeated addresses share memory."""
+        """Return the source addresses of a block. `values` has the block's shape. Repeated addresses share memory."""
         total: NDArray[np.integer] = np.array(self.start, np.int64)
         for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
             if step:
@@ -146,5 +152,5 @@ class Addresses:
 
 
 def _along(axis: int, rank: int, values: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the values along dimension `axis`, with size 1 along all other dimensions."""
+    """Return `values` as an array of rank `rank` that varies only along dimension `axis`. All other dimensions have size 1."""
     return values.reshape((-1, *[1] * (rank - 1 - axis)))

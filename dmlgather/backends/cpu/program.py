@@ -1,4 +1,4 @@
-"""A plan prepared for the CPU. It checks buffers, and then the compiled engine or NumPy runs the plan."""
+"""A plan prepared for the CPU. Each call checks the buffers. Then the compiled engine or NumPy executes the plan."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 
 class CpuProgram:
-    """An immutable program for a plan in any form. It is thread-safe, because every run has its own scratch memory.
+    """A plan prepared for the CPU. It is immutable. It is thread-safe, because every run has its own scratch memory.
 
-    The constructor raises ValueError if a CLAMP or PROMISE plan indexes an axis of size 0, and for limits beyond 64 bits.
+    The plan may be canonical or not. The constructor raises ValueError if a CLAMP or PROMISE plan indexes an axis of size 0,
+    and for limits beyond 64 bits.
     """
 
     def __init__(
         self, plan: IndexPlan, compiled: Engine | None, *, threads: int = 0, block_units: int = 0, loops: str = ""
     ) -> None:
-        """`compiled`: the engine; None to run the plan by NumPy.
+        """Prepare a plan. `compiled`: the engine; None to run the plan by NumPy.
 
-        The other arguments are for tests; 0 and "" are the defaults. `threads`: most threads of the engine. `block_units`:
-        units of a block. `loops`: instruction set.
+        The other arguments are for tests; 0 and "" are the defaults. `threads`: maximum number of threads of the engine.
+        `block_units`: number of units in a block. `loops`: instruction set.
         """
         plan.check_limits()
         self.plan = plan
@@ -42,17 +43,17 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """Return `EngineProgram.launch`, for elements without references; None if NumPy runs the plan."""
+        """Return `EngineProgram.launch`, or None if NumPy runs the plan. The function cannot move Python references."""
         return None if self._engine is None else self._engine.launch
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
-        """Return `EngineProgram.fast_path`; None if NumPy runs the plan."""
+        """Return `EngineProgram.fast_path`, or None if NumPy runs the plan."""
         return None if self._engine is None else self._engine.fast_path(arrays, spans)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan once. Under RAISE, return the smallest offset (elements of the index buffer) of a bad index.
+        """Execute the plan once. Under RAISE, return the smallest offset of a bad index, or None.
 
-        Arguments and errors: see `bind`.
+        The offset counts elements of the index buffer. Arguments and errors are those of `bind`.
         """
         return self.bind(data, indices, out)()
 
@@ -82,7 +83,7 @@ class CpuProgram:
 
     @cached_property
     def _engine(self) -> EngineProgram | None:
-        """The engine's program. The engine takes every plan, so with an engine, NumPy moves only references."""
+        """The engine's program, or None without an engine. With an engine, NumPy moves only Python references."""
         if self._compiled is None:
             return None
         return self._compiled.prepare(self.canonical, self._threads, self._block_units, self._loops)

@@ -1,4 +1,4 @@
-"""The by-value argument block of every kernel, byte for byte as `cuda_kernels/arguments.cuh` declares it."""
+"""The block of arguments that every kernel takes by value, byte for byte as `cuda_kernels/arguments.cuh` declares it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LIMIT = 2**31
-"""Upper bound (exclusive) of dividends and divisors of `magic`."""
+"""`magic` divides numbers below this limit by divisors below this limit."""
 NEAR_LIMIT = 2**14
-"""Upper bound of dividends (exclusive) and divisors (inclusive) of `odd_magic`."""
+"""`odd_magic` divides numbers below this limit by divisors up to this limit."""
 
 
 def magic(divisor: int) -> tuple[int, int]:
@@ -29,9 +29,11 @@ def magic(divisor: int) -> tuple[int, int]:
 def odd_magic(divisor: int) -> int:
     """Return a multiplier so that n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
 
-    (2 * n + 1) / (2 * divisor) is at least 1 / (2 * divisor) below the next integer. With multiplier = ceil(2**31 / divisor),
-    the excess e = multiplier * divisor - 2**31 adds (2 * n + 1) * e / (divisor * 2**32). This is smaller than
-    1 / (2 * divisor), because e < 2**14. Example: divisor 3 has multiplier 715827883; the excess is 1.
+    The exact quotient q = (2 * n + 1) / (2 * divisor) lies between n / divisor and the next integer. It is at least 1 / (2 *
+    divisor) below that integer, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up. With e =
+    multiplier * divisor - 2**31, this makes q larger by (2 * n + 1) * e / (divisor * 2**32). Here 2 * n + 1 < 2**15 and e <
+    divisor <= 2**14, so q grows by less than 1 / (2 * divisor) and stays below the integer. Example: divisor 3 has multiplier
+    715827883, and e = 1.
     """
     if not 0 < divisor <= NEAR_LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {NEAR_LIMIT}")
@@ -77,18 +79,20 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("far_lookup", "48s"),
     ("far_index_step", "24s"),
 )
-"""Fields of `Arguments` in order, with their struct formats; a test compares the offsets with the compiler's."""
+"""Fields of `Arguments` in order, each with its format for the module struct. A test compares the offsets with the
+compiler's.
+"""
 
 POINTERS = struct.Struct("<4Q")
-"""The fields `in`, `indices`, `out` and `first_bad`, which every launch writes at offset 0."""
+"""The fields `in`, `indices`, `out` and `first_bad`, at offset 0. Every launch writes them."""
 CONSTANTS = struct.Struct("<Q")
-"""The field `table`, which is written once, at offset `CONSTANTS_OFFSET`."""
+"""The field `table`, at offset `CONSTANTS_OFFSET`. It is written only once."""
 CONSTANTS_OFFSET = POINTERS.size
 
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
 """Maximum number of thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
-"""Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold further dimensions and lookups."""
+"""Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold all further dimensions and lookups."""
 MAX_TILED = 6
 """Maximum number of dimensions of a tile."""
 
@@ -104,7 +108,10 @@ _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 class Dimension(NamedTuple):
-    """A thread dimension: its size, and the bytes from one coordinate to the next. `index_steps`: one for each lookup."""
+    """A thread dimension: the number of its coordinates, and the bytes from one coordinate to the next.
+
+    `out_step`, `in_step`: bytes in the output and in the input. `index_steps`: for each lookup, bytes in the index buffer.
+    """
 
     size: int
     out_step: int = 0
@@ -112,29 +119,34 @@ class Dimension(NamedTuple):
     index_steps: tuple[int, ...] = ()
 
     def fits(self) -> bool:
-        """Return True if all steps fit the 32 bits of the specialised kernels."""
+        """Return True if all steps fit into the 32 bits that specialised kernels have for them."""
         steps = (self.out_step, self.in_step, *self.index_steps)
         return min(steps) >= -(2**31) and max(steps) < 2**31
 
     def pack(self) -> bytes:
-        """Return the bytes of a specialised kernel's `Dimension`."""
+        """Return the bytes of the C struct `Dimension`, for a specialised kernel."""
         near = (*self.index_steps, 0, 0)[:NEAR_LOOKUPS]
         return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *near)
 
     def pack_far_step(self) -> bytes:
-        """Return the bytes of the index step of lookup number `NEAR_LOOKUPS`."""
+        """Return the bytes of the third lookup's index step. The C struct `Dimension` holds only the steps of two lookups."""
         return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
-        """Return the bytes of a `TableDimension`, for the table of a general kernel or a tile kernel.
+        """Return the bytes of the C struct `TableDimension`, for the table of a general kernel or a tile kernel.
 
-        `last`: for a tile kernel, the bit that is set in the number of a tile's form if the tile is last along this dimension.
+        `last`: for a tile kernel, a power of two. It is added to the form number of tiles that are last along this dimension,
+        because these tiles may be smaller.
         """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup. All steps are in bytes. `offset`: of the first index. `walk`: step between the indices of a walking thread."""
+    """A lookup of a plan. Steps and offsets are in bytes.
+
+    `offset`: distance from the start of the index buffer to the first index.
+    `walk`: distance between the indices of two consecutive elements that one thread moves.
+    """
 
     offset: int
     walk: int
@@ -144,11 +156,11 @@ class LookupBytes(NamedTuple):
     signed: bool
 
     def fits(self) -> bool:
-        """Return True if limit, wrap and step fit the 31 bits of the specialised kernels."""
+        """Return True if limit, wrap and step fit into the 32 bits that specialised kernels have for them."""
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
-        """Return the bytes of a `Lookup`. Limit and wrap must be below 2^63 (`work.COUNTABLE`)."""
+        """Return the bytes of the C struct `Lookup`. Limit and wrap must be below 2^63 (`work.COUNTABLE`)."""
         last = self.limit - 1
         below = 0 if self.signed else last
         return _LOOKUP.pack(self.offset, self.walk, self.wrap, last, below, self.in_step)
@@ -156,7 +168,7 @@ class LookupBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The struct `Staging` of `arguments.cuh`, whose comments explain the fields. `team`: threads of a team, a power of two."""
+    """The C struct `Staging` of `arguments.cuh`, which explains the fields. `team`: number of threads in a team."""
 
     columns: int
     row_bytes: int
@@ -166,38 +178,41 @@ class Staging:
     vectors: bool
 
     def pack(self) -> bytes:
-        """Return the bytes of a `Staging`."""
+        """Return the bytes of the C struct `Staging`."""
         return _STAGING.pack(self.columns, self.row_bytes, self.slot_bytes, self.team.bit_length() - 1, self.steps, self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRuns:
-    """Contiguous runs, one after the other in the output. `count`: number of runs. `steps`: vectors that a thread moves."""
+    """Contiguous runs of bytes that lie one after the other in the output, for a span kernel.
+
+    `count`: number of runs. `steps`: number of 16-byte vectors that a thread moves.
+    """
 
     run_bytes: int
     count: int
     steps: int
 
     def pack(self) -> bytes:
-        """Return the bytes of a `PackedRuns`."""
+        """Return the bytes of the C struct `PackedRuns`."""
         multiplier, shift = wide_magic(self.run_bytes)
         return _RUNS.pack(multiplier, self.run_bytes * self.count, shift, self.steps)
 
 
 class TileDimension(NamedTuple):
-    """The struct `TileDimension` of `tile.cuh`, whose comments explain the fields."""
+    """The C struct `TileDimension` of `tile.cuh`, which explains the fields."""
 
     size: int
     step: int
     place: int = 0
 
     def pack(self) -> bytes:
-        """Return the bytes of a `TileDimension`."""
+        """Return the bytes of the C struct `TileDimension`."""
         return _TILE_DIMENSION.pack(self.size, odd_magic(self.size), self.step, self.place)
 
 
 class TileForm(NamedTuple):
-    """The struct `TileForm` of `tile.cuh`, whose comments explain the fields. Dimensions are fastest first."""
+    """The C struct `TileForm` of `tile.cuh`, which explains the fields. The fastest dimension comes first."""
 
     in_start: int
     loads: int
@@ -209,7 +224,7 @@ class TileForm(NamedTuple):
     room_shift: int = 0
 
     def pack(self) -> bytes:
-        """Return the bytes of a `TileForm`."""
+        """Return the bytes of the C struct `TileForm`."""
         counts = self.loads, self.stores, self.first_place, len(self.load), len(self.store)
         parts = [_TILE_FORM.pack(self.in_start, *counts, self.lane_step, self.room_shift)]
         for dims in (self.load, self.store):
@@ -219,7 +234,7 @@ class TileForm(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of one launch without its pointers. Steps and offsets are in bytes. Dimensions are fastest first."""
+    """The arguments of one launch, except its pointers. Steps and offsets are in bytes. The fastest dimension comes first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int
@@ -239,7 +254,10 @@ class Arguments(NamedTuple):
     runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
-        """Return the argument block with null pointers. `general`: True if dimensions and lookups are in the kernel's table."""
+        """Return the argument block with null pointers.
+
+        `general`: True if the kernel reads dimensions and lookups from its table, so that the block does not have them.
+        """
         dims, lookups = ((), ()) if general else (self.dimensions, self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""

@@ -1,4 +1,4 @@
-"""Words in device memory that receive the smallest offset of a bad index. Each stream of a program has its own word."""
+"""Words in device memory that receive the smallest offset of a bad index. A program has one word for each stream."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""Number of streams of a program that keep their words, and number of words that are allocated at once."""
+"""Maximum number of streams that have a word of a program at the same time. This many words are allocated at once."""
 NOTHING_BAD = b"\xff" * 8
 """Value of a word if no index was bad: the largest 64-bit offset."""
 
 
 class BadWord:
-    """A word for the launches on one stream. When this object is deleted, `BadWords` reuses the word for other streams."""
+    """The word for launches on one stream. When this object is deleted, `BadWords` may give the word to another stream."""
 
     def __init__(self, words: BadWords, address: int, event: Any) -> None:
         self.address, self._event = address, event
@@ -27,7 +27,10 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record an event after a launch on `stream` that writes the word. In a graph capture, keep the word for good instead."""
+        """Record an event after a launch on `stream` that writes the word.
+
+        In a graph capture, no event is recorded. The word is kept instead, because the graph may run at any time.
+        """
         if self._captured:
             return
         if self._runtime.streamIsCapturing(stream):
@@ -38,18 +41,21 @@ class BadWord:
 
 
 class BadWords:
-    """The words of one program.
+    """The words of one program, and their assignment to streams.
 
-    The `WORDS` streams used last keep their words. A word is reused after its last launch has run and its outcome is deleted. So
-    few words are enough for any number of streams, one after the other. No call waits for the GPU. A word that a captured graph
-    writes is kept as long as the program, because the graph may run at any time.
+    The last `WORDS` streams that launched the program keep their words. A word goes to another stream after its last launch has
+    run and the outcome of this launch is deleted. So few words are enough for any number of streams, one after the other. No
+    call waits for the GPU. A word that a captured graph writes is kept as long as the program, because the graph may run at any
+    time.
     """
 
     def __init__(self, device: int) -> None:
         cupy = require(device)
         self.runtime, self._cuda, self._device = cupy.cuda.runtime, cupy.cuda, device
         self.free = deque[tuple[int, Any]]()
-        """Free addresses, each with the event after the last launch that writes there; None if there was no launch."""
+        """Addresses of free words, each with the event after the last launch that wrote the word, or None if there was no
+        launch.
+        """
         self.pinned: list[BadWord] = []
         self._of: OrderedDict[tuple[int, int], BadWord] = OrderedDict()
         self._last: tuple[tuple[int, int], BadWord] | None = None
@@ -58,19 +64,19 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """Return the stream's word; None if the stream has no word, or lost it to another stream."""
+        """Return the stream's word, or None if the stream has none. A stream can lose its word to another stream."""
         with self._lock:
             return self._of.get(_key(stream))
 
     def reset(self, stream: int) -> BadWord:
-        """Return the stream's word, and reset it to `NOTHING_BAD` by a memset on the stream."""
+        """Set the stream's word to `NOTHING_BAD` by a memset on the stream, and return the word."""
         key, last = _key(stream), self._last
         word = last[1] if last is not None and last[0] == key else self._recent(key)
         self.runtime.memsetAsync(word.address, NOTHING_BAD[0], len(NOTHING_BAD), stream)
         return word
 
     def _recent(self, key: tuple[int, int]) -> BadWord:
-        """Return the stream's word, and mark the stream as the last one used."""
+        """Return the stream's word, a new one if necessary, and mark the stream as the last one used."""
         dropped = None
         with self._lock:
             word = self._of.get(key)
@@ -95,7 +101,7 @@ class BadWords:
         return BadWord(self, address, event)
 
     def _grow(self) -> tuple[int, Any]:
-        """Allocate `WORDS` words. Return the first word, and put all others at the front of the free words."""
+        """Allocate `WORDS` words. Return one of them, and add all others to the free words, as the first to be used."""
         chunk = DeviceMemory(NOTHING_BAD * WORDS, self._device)
         self._chunks.append(chunk)
         self.free.extendleft((chunk.pointer + len(NOTHING_BAD) * number, None) for number in range(WORDS))

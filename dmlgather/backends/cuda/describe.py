@@ -28,7 +28,7 @@ WORDS: Mapping[str, str] = {
     "once": "a thread resolves its indices once, as they are the same along its whole walk",
     "each": "a thread resolves indices again in each step of its walk",
 }
-"""Meaning of the parts of a name that are words."""
+"""Meaning of the words in a kernel's name."""
 
 LETTERS: Mapping[str, tuple[str, str]] = {
     "d": ("dimension", "of threads; along one more, each thread walks: it moves several elements"),
@@ -38,11 +38,11 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""Meaning of the parts of a name that are a letter and a number: the noun that the number counts, and the text after it."""
+"""Meaning of the parts `d3`, `k2`, … of a kernel's name, by letter: the noun that the number counts, and the text after it."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
-    """Return the parts of a kernel's name, each with its meaning; an empty tuple for an unknown name."""
+    """Return each part of a kernel's name with its meaning. Return an empty tuple for an unknown name."""
     return tuple(_parts(name)) if any(variant.name == name for variant in VARIANTS) else ()
 
 
@@ -56,9 +56,9 @@ def _parts(name: str) -> Iterator[tuple[str, str]]:
 
 
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """Return a text with the kernels for `plan` and their launches, for a GPU with `MULTIPROCESSORS`. No GPU is needed.
+    """Return a text with the kernels for `plan` and their launches. No GPU is needed: `MULTIPROCESSORS` is assumed.
 
-    `alignment`: of the pointers, in bytes.
+    `alignment`: number of bytes that divides all pointers.
     """
     try:
         return describe_launches(launches_for(plan, alignment))

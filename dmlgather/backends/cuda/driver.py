@@ -1,4 +1,4 @@
-"""Functions that use CuPy to find a device, to compile kernels, and to read and write device memory."""
+"""Functions that use CuPy to find a GPU, to compile kernels, and to read and write device memory."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ENTRY = re.compile(r"^[A-Z]+\((\w+)\b.*\)$")
 
 
 def kernel_folder() -> Path:
-    """Return the path of `cuda_kernels/`: in the installed wheel, or else in the checkout."""
+    """Return the path of the folder `cuda_kernels`: in the installed wheel, or else in the checkout."""
     return shipped("cuda_kernels")
 
 
 @functools.cache
 def unit_source(unit: str) -> str:
-    """Return the text of a unit with its headers included, each once.
+    """Return the text of a `.cu` file with its headers included, each once.
 
     The headers are part of the text because CuPy's kernel cache has the text as its key.
     """
@@ -54,7 +54,10 @@ def unit_source(unit: str) -> str:
 
 
 def kernel_source(variant: Variant) -> str:
-    """Return the text of the unit of `variant` without other entry points, so that the first call compiles only one kernel."""
+    """Return the source text of one kernel, with all headers.
+
+    It is the kernel's `.cu` file without the other kernels, so that the first call compiles only one.
+    """
     lines = unit_source(variant.unit).splitlines()
     kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
     if variant.line not in kept:
@@ -68,7 +71,10 @@ _compiling = threading.Lock()
 
 
 class DeviceError(RuntimeError):
-    """A GPU cannot be used at all, or not during a graph capture. The message has the cause (driver, CuPy, NVRTC) and remedy."""
+    """Error of a call that needs a GPU. No GPU can be used, or not during a graph capture.
+
+    The message has the cause (driver, CuPy, NVRTC) and the remedy.
+    """
 
 
 @functools.cache
@@ -89,7 +95,10 @@ def require(device: int) -> Any:
 
 
 def _missing(error: ImportError | OSError | RuntimeError) -> str:
-    """Return why CuPy cannot be imported or finds no GPU. A driver's error comes first, because no other remedy helps then."""
+    """Return a sentence that says why CuPy cannot be imported or finds no GPU.
+
+    The sentence is about the driver's error if there is one, because no other remedy helps then.
+    """
     driver = nvidia_driver.ask()
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.remedy(driver)}"
@@ -105,7 +114,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
 
 
 class Nvrtc(NamedTuple):
-    """NVRTC's version, and the file from which it was loaded. `file` is None if the system does not list loaded files."""
+    """NVRTC's version, and the path of its library. `file` is None if the system does not list loaded libraries."""
 
     version: wheels.Version
     file: str | None
@@ -138,23 +147,24 @@ def multiprocessor_count(device: int) -> int:
 
 
 def shared_limit(device: int) -> int:
-    """Return the bytes of shared memory that a block may have after opting in."""
+    """Return the maximum bytes of shared memory of a block, for a kernel that opts in to more than the default."""
     runtime = require(device).cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
 
 
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
-"""The driver's errors about NVRTC's output: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, _NO_BINARY_FOR_GPU, …"""
+"""Errors of the driver about a kernel that NVRTC has compiled: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, …"""
 _CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
-"""Text of errors about a graph capture, by the driver, the runtime, CuPy or this package."""
+"""Matches messages of the driver, the runtime, CuPy or this package about a graph capture."""
 _BEFORE_A_CAPTURE = (
-    "the first call for arrays of such types and layouts loads what it needs: make it, or prepare, before the capture"
+    "the first call for arrays of such types and layouts compiles or loads kernels: make such a call, or call prepare, before "
+    "the capture"
 )
 
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Raise DeviceError instead of CUDA's error if a call cannot be prepared during a graph capture."""
+    """In the body, replace CUDA's error by a DeviceError if the call cannot be prepared during a graph capture."""
     try:
         yield
     except DeviceError:
@@ -217,7 +227,7 @@ def kernel(variant: Variant, device: int) -> Any:
 
 
 class DeviceMemory:
-    """Bytes on a device. They are not allocated in a memory pool, so freeing them waits for kernels that read them."""
+    """A piece of device memory that does not come from a memory pool. So freeing it waits for the kernels that read it."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)
@@ -231,7 +241,7 @@ class DeviceMemory:
 
 
 def read_bytes(pointer: int, count: int, device: int, stream: int | None = None) -> bytes:
-    """Wait for `stream`, or for the whole device if it is None, and return the bytes at a device address."""
+    """Wait for a stream, and return `count` bytes from a device address. If `stream` is None, wait for the whole device."""
     cupy = require(device)
     runtime = cupy.cuda.runtime
     host = ctypes.create_string_buffer(count)
@@ -246,7 +256,7 @@ def read_bytes(pointer: int, count: int, device: int, stream: int | None = None)
 
 
 def read_element(pointer: int, dtype: DTypeLike, device: int) -> Any:
-    """Wait for the device, and return the element of `dtype` at a device address."""
+    """Wait for the device, and return the element of type `dtype` at a device address."""
     kind = np.dtype(dtype)
     return np.frombuffer(read_bytes(pointer, kind.itemsize, device), kind)[0]
 

@@ -1,4 +1,4 @@
-"""Planning of the kernel launches that execute a plan, by a table of kernel families.
+"""Planning of the kernel launches that execute a plan, by a table of kernel families in order of preference.
 
 A family's launch is correct for any `Work` that the family accepts; `general` accepts all. This module does not use CuPy, so
 tests run its launches in an interpreter.
@@ -21,16 +21,16 @@ from dmlgather.backends.cuda.work import Work, check_rank
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 MULTIPROCESSORS = 132
-"""Number of multiprocessors that is assumed if the device is not known."""
+"""Number of multiprocessors that is assumed if the GPU is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kernel family.
+    """A kernel family: kernels that move elements in the same way, such as by tiles.
 
     `why`: the reason for choosing the family, which `explain` prints.
-    `launch`: function that returns one launch for all of a `Work`. It returns None if the family does not accept the work, or
-    needs more threads than one launch can have.
+    `launch`: function that returns one launch for all elements of a `Work`. It returns None if the family does not accept the
+    work, or needs more threads than one launch can have.
     """
 
     name: str
@@ -39,7 +39,10 @@ class Family:
 
 
 def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
-    """Return the launch of the first family that accepts `work`; None if `work` must be split. Arguments: see `launches_for`."""
+    """Return the launch of the first family that accepts `work`. Return None if `work` must be split into several launches.
+
+    `specialise`: False to use only the general kernels.
+    """
     if specialise and too_long(work):
         return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
@@ -58,8 +61,9 @@ def launches_for(
 ) -> tuple[Launch, ...]:
     """Return the launches that execute `plan` for input and output pointers that are multiples of `alignment` bytes.
 
-    `multiprocessors`: number of multiprocessors of the device. It decides if a thread moves one element or several.
-    `shared_bytes`: shared memory that a block may have after opting in. It decides which rows are staged.
+    `multiprocessors`: number of multiprocessors of the GPU. It decides if a thread moves one element or several.
+    `shared_bytes`: maximum bytes of shared memory of a block (`shared_limit`). It decides if rows are loaded into shared
+    memory.
     `specialise`: False to use only the general kernels.
 
     Raise ValueError if the canonical plan has more than 32 dimensions or lookups, if a CLAMP or PROMISE plan indexes an axis of
@@ -78,7 +82,7 @@ def launches_for(
 
 
 def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
-    """Yield the launch of `work`. If `launch` returns None, yield the launches of its halves."""
+    """Yield the launch of `work`. If `launch` returns None, split the work, and yield the launches of both halves."""
     if whole := launch(work):
         yield whole
     else:
@@ -91,9 +95,9 @@ def _check(work: Work) -> Launch | None:
 
 
 def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return a launch that moves vectors of 16 bytes, whose elements the kernel reverses.
+    """Return a launch that loads vectors of 16 bytes, reverses their elements and stores them.
 
-    Return None unless `work` is a slice that runs backwards and is aligned to vectors.
+    Return None unless `work` is a slice that runs backwards and consists of aligned vectors.
     """
     inner, size = work.dims[0], work.element_bytes
     if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or target.alignment < VECTOR or size == VECTOR:
@@ -121,9 +125,10 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """Return a launch of the declared variant with the fewest thread dimensions that `work` fits; None if no variant fits.
+    """Return a launch of the kernel with the fewest thread dimensions that suffice for `work`, or None if no kernel suffices.
 
-    `variants`: the kernel for walks that are not invariant, then the kernel for invariant walks. `dimensions` is ignored.
+    `variants`: a kernel that resolves its indices for each element, and one that resolves them once per thread. Their
+    `dimensions` are ignored.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):

@@ -1,4 +1,4 @@
-"""One kernel launch as data, and its arguments, made from a `Work` and a launch form. This module does not use CuPy."""
+"""Data of one kernel launch, and its arguments, made from a `Work` and a launch form. This module does not use CuPy."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from dmlgather.backends.cuda.variants import BLOCK, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Maximum number of threads of one launch, or of blocks if the kernel counts blocks. A plan that needs more of them is split."""
+"""Maximum number of threads of one launch. Some kernels count blocks instead; for them, it is the maximum number of blocks. A
+plan that needs more is split.
+"""
 DEFAULT_SHARED = 48 * 1024
-"""Bytes of shared memory that a block of any kernel may have without opting in."""
+"""Maximum bytes of shared memory of a block, for a kernel that does not opt in to more."""
 SHARED_BYTES = 227 * 1024
-"""Bytes of shared memory that a block may have after opting in, if the device is not known: the limit of sm_90 and sm_100. sm_80
+"""Maximum bytes of shared memory of a block after opting in, if the GPU is not known: the limit of sm_90 and sm_100. sm_80
 allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
 """
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system reserves per block, from sm_80 on. One block may have all other shared memory of a
-multiprocessor.
+"""Bytes of shared memory that the system reserves for each block, from sm_80 on. A single block on a multiprocessor may have
+all the rest.
 """
 
 
 class LaunchTarget(NamedTuple):
-    """The pointers and the GPU for which a launch is planned.
+    """The properties of pointers and GPU that decide how a launch is planned.
 
-    `alignment`: of the pointers, in bytes. `multiprocessors`: number on the GPU. `shared_bytes`: shared memory that a block may
-    have after opting in.
+    `alignment`: number of bytes that divides all pointers. `multiprocessors`: number of multiprocessors of the GPU.
+    `shared_bytes`: maximum bytes of shared memory of a block after opting in.
     """
 
     alignment: int
@@ -38,11 +40,11 @@ class LaunchTarget(NamedTuple):
 class Launch(NamedTuple):
     """One kernel launch.
 
-    `grid`, `block`: number of blocks, and threads per block.
+    `grid`: number of blocks. `block`: number of threads in a block.
     `arguments`: the by-value argument block with null pointers.
     `table`: bytes that the kernel reads from device memory, through the pointer `table` of its arguments.
-    `input_in_table`: offset of the kernel's input in the table, in bytes; None to read the caller's input.
-    `shared_bytes`: dynamic shared memory per block.
+    `input_in_table`: byte offset in `table` where the kernel reads its input, a fill value; None to read the caller's input.
+    `shared_bytes`: bytes of dynamic shared memory of a block.
     The last fields are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension (see
     `launch_form.py`), or 0 if each thread moves one element. `box`: sizes of a tile, slowest dimension first.
     """
@@ -59,13 +61,13 @@ class Launch(NamedTuple):
     box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
-        """Return the launch with `element` appended to its table; the kernel reads it as its input."""
+        """Return a launch that reads `element` as its input. The element is appended to the launch's table."""
         at = -(-len(self.table) // 16) * 16
         return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 
 
 def launchable(threads: int) -> bool:
-    """Return True if one launch can have this many threads (blocks, if the kernel counts blocks)."""
+    """Return True if one launch can have this many threads (or blocks, for a kernel that counts blocks)."""
     return threads <= MAX_THREADS
 
 
@@ -84,7 +86,7 @@ def arguments_of(work: Work, form: LaunchForm) -> Arguments:
 
 
 def work_arguments(work: Work) -> dict[str, Any]:
-    """Return the arguments that do not depend on the launch form."""
+    """Return those arguments of a launch that depend only on `work`, by name."""
     return {
         "lookups": work.lookups,
         "in_offset": work.in_offset,
@@ -97,7 +99,7 @@ def work_arguments(work: Work) -> dict[str, Any]:
 
 
 def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
-    """Return a launch with `arguments.threads` threads; None if one launch cannot have this many threads."""
+    """Return a launch with `arguments.threads` threads, or None if one launch cannot have so many."""
     if not launchable(arguments.threads):
         return None
     general, blocks = variant.kind in (KernelKind.GENERAL, KernelKind.CHECK), -(-arguments.threads // BLOCK)

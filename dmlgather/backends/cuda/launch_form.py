@@ -20,7 +20,7 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.work import Work
 
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Threads walk only if every multiprocessor still has this many threads: half of those that it can hold. Assumed."""
+"""Minimum number of threads that must remain per multiprocessor if threads walk: half of those that it can hold. Assumed."""
 ROUNDED = 16
 """A chunk of at least this many cache lines is shortened to whole lines. A shorter chunk of at least this many sectors is
 shortened to whole sectors. Warps then store whole lines or sectors, and at most a sixteenth of the elements have their own
@@ -29,15 +29,15 @@ thread.
 
 
 class LaunchForm(NamedTuple):
-    """Thread dimensions and the walked dimension of a launch.
+    """A distribution of a Work's elements over threads: the thread dimensions and the walked dimension.
 
     `dimensions`: thread dimensions, fastest first.
     `walked`: the size of the walked dimension, and the bytes from one element of a thread to its next element.
     `full`: threads with a smaller chunk coordinate walk. Any other thread moves one element.
-    `chunk`: number of the walked dimension.
-    `invariant`: True if the indices are the same along the walked dimension.
-    `moved`: elements that a walking thread moves.
-    `cost`: result of `form_cost` if forms were compared.
+    `chunk`: index in `dimensions` of the chunk coordinate.
+    `invariant`: True if the indices do not change along the walked dimension, so that a thread resolves them once.
+    `moved`: number of elements that a walking thread moves.
+    `cost`: result of `form_cost`, or None if there was no other form to compare with.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -67,7 +67,7 @@ class LaunchForm(NamedTuple):
 
 
 class _Last:
-    """Cache of one result, because several families may need the form of the same work, one after the other."""
+    """Cache of one result. Several families may need the form of the same work, one after the other."""
 
     entry: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
 
@@ -76,9 +76,10 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest form for `work`, among the form without a walk and the forms with a walk that leave enough threads.
+    """Return the cheapest launch form for `work`, without or with a walk. A walk must leave enough threads for the GPU.
 
-    `unroll`: elements that a thread moves in a walk that is not invariant, and in an invariant walk.
+    `unroll`: two numbers of elements that a walking thread moves. The first is used if indices change along the walk, the
+    second if they do not.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"
@@ -86,7 +87,11 @@ def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> La
 
 
 def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
-    """Return the cheapest form for `work`; None if there are several forms, and each costs at least `enough`."""
+    """Return the cheapest launch form for `work`. If there are several, and each costs at least `enough`, return None.
+
+    `unroll`: two numbers of elements that a walking thread moves. The first is used if indices change along the walk, the
+    second if they do not.
+    """
     key = work, unroll, multiprocessors
     if (last := _last.entry) and last[0] == key:
         return last[1]
@@ -123,7 +128,7 @@ def _form(dims: Sequence[Dimension], axis: int, full: int, count: int) -> Launch
 
 
 def _full(dim: Dimension, count: int) -> int:
-    """Return the number of chunk coordinates that walk, for `count` elements per thread."""
+    """Return `full` for a walked dimension: the number of threads along it that move `count` elements each."""
     full = dim.size // count
     for unit in (LINE, SECTOR):
         whole = unit // gcd(unit, dim.out_step)

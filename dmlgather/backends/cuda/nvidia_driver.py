@@ -1,4 +1,4 @@
-"""The NVIDIA driver and its GPUs, through the driver's own library, without CuPy and the CUDA toolkit."""
+"""What NVIDIA's driver reports about itself and its GPUs. The driver's library is called, without CuPy and the CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
 
 @dataclass(frozen=True)
 class _Container:
-    """A container runtime.
+    """A container runtime, such as Docker: how to recognise it, and how to give a container a GPU.
 
-    `start`: how to start a container with a GPU.
+    `start`: the command, or other way, to start a container with a GPU.
     `variable`: an environment variable that the runtime sets in a container.
-    `files`: files that the runtime creates in a container, relative to the root.
-    `group`: regular expression for the name of the process's control group.
+    `files`: paths, without the leading "/", of files that the runtime creates in a container.
+    `group`: regular expression that matches the control group of a process in a container.
     """
 
     name: str
@@ -62,7 +62,7 @@ _CONTAINERS = (
 
 @dataclass(frozen=True)
 class NvidiaGpu:
-    """A GPU. `memory`: in bytes."""
+    """A GPU, as the driver describes it. `memory`: bytes."""
 
     name: str
     compute_capability: str
@@ -71,7 +71,10 @@ class NvidiaGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver. `cuda`: the newest CUDA version that it supports ("13.0"). `error`: why no GPU can be used; None if one can."""
+    """The installed NVIDIA driver.
+
+    `cuda`: the newest CUDA version that it supports ("13.0"). `error`: the reason why no GPU can be used; None if one can.
+    """
 
     cuda: str | None
     gpus: tuple[NvidiaGpu, ...]
@@ -79,7 +82,11 @@ class Driver:
 
 
 def remedy(driver: Driver) -> str:
-    """Return a remedy for the driver's error. A container has its host's driver, and only the GPUs with which it was started."""
+    """Return what the user can do about the driver's error.
+
+    A container has its host's driver, and only those GPUs that its start command named. So the remedy there is another start
+    command.
+    """
     container = next((container for container in _CONTAINERS if _runs_in(container)), None)
     if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
         return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"
@@ -99,7 +106,7 @@ def _runs_in(container: _Container) -> bool:
 
 
 def ask() -> Driver:
-    """Return the driver of this machine."""
+    """Return a description of this machine's driver and GPUs."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
@@ -119,7 +126,7 @@ def ask() -> Driver:
 
 
 def device_of(stream: int) -> int | None:
-    """Return the number of the GPU of the stream with this address; None if the driver does not know the stream."""
+    """Return the number of the GPU to which the stream at this address belongs, or None for a stream unknown to the driver."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

@@ -30,9 +30,11 @@ from dmlgather.backends.devices import Device, refuse_stream, stream_pointer
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 _Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
-"""Function of the addresses of input, indices, output and word (for bad indices), and of the stream."""
+"""Function that launches a kernel. Its arguments are the addresses of input, indices, output and word (for bad indices), and of
+the stream.
+"""
 _Bound: TypeAlias = Callable[..., BadWord | None]
-"""Function that launches on a stream. Under RAISE, it returns the stream's word."""
+"""Function that launches all kernels of a program on a stream. Under RAISE, it returns the stream's word."""
 
 _NOT_RAISING = (
     "a call that raises an IndexError waits: capture a call with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
@@ -45,8 +47,9 @@ class CudaProgram:
 
     Under RAISE, launches report bad indices by a *word*: 8 bytes of device memory that receive the smallest offset of a bad
     index. Each stream has a word.
-    `alignment`: of input and output pointers, in bytes.
-    `multiprocessors`: the number to plan for, for tests. With 0, even the smallest plans use walking threads and staged rows.
+    `alignment`: number of bytes that divides the input and output pointers.
+    `multiprocessors`: number of multiprocessors that planning assumes, for tests. With 0, even the smallest plans use walking
+    threads and staged rows.
 
     The constructor raises DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
     """
@@ -58,7 +61,7 @@ class CudaProgram:
         self._runtime, self._driver = cupy.cuda.runtime, cupy.cuda.driver
         self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
         self.current_streams = cupy.cuda.get_current_stream
-        """CuPy's function from a device number to the current stream of that device, in this thread."""
+        """CuPy's function that returns the current stream of a device in this thread. Its argument is the device's number."""
         if multiprocessors is None:
             multiprocessors = multiprocessor_count(device)
         self.launches = launches_for(plan, alignment, multiprocessors, shared_limit(device))
@@ -67,10 +70,12 @@ class CudaProgram:
             self._functions = [int(compiled.kernel.ptr) for compiled in self._kernels]
         self._tables = [DeviceMemory(launch.table, device) if launch.table else None for launch in self.launches]
         self.reports = plan.out_of_bounds is OutOfBounds.RAISE
-        """True if launches report bad indices."""
+        """True under RAISE: launches report bad indices."""
         self._words = BadWords(device) if self.reports else None
         self.thread = threading.local()
-        """State of each thread: `launchers` (after the first launch), and `word`, the word of the thread in `first_bad_of`."""
+        """Attributes of each thread. `launchers`: functions that launch the kernels. `word`: the thread's own word, for
+        `first_bad_of`.
+        """
         with self.enter_device():
             self._thread_launchers()
 
@@ -79,9 +84,10 @@ class CudaProgram:
         return self.current_streams(self.device).ptr  # type: ignore[no-any-return]
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
-        """Launch on the stream with this address, without waiting or allocating, so that a CUDA graph can capture the launch.
+        """Launch all kernels on the stream with this address.
 
-        `index_pointer`: a multiple of the index type's size; 0 without lookups. Under RAISE, return the word for `bad_at`.
+        Nothing waits or allocates, so a CUDA graph can capture the launches. `index_pointer`: a multiple of the index type's
+        size; 0 without lookups. Under RAISE, return the stream's word, for `bad_at`.
         """
         launchers = getattr(self.thread, "launchers", None)
         if launchers is None or self.current_device() != self.device:
@@ -105,7 +111,7 @@ class CudaProgram:
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
         """Under RAISE, launch, wait for the stream, and return the smallest offset of a bad index, or None.
 
-        The word of these launches belongs to this thread. It needs no reset until a call meets a bad index.
+        These launches use a word that belongs to this thread. It needs no reset until a call meets a bad index.
         """
         word: _OwnWord | None = getattr(self.thread, "word", None)
         if word is None or self.current_device() != self.device:
@@ -129,10 +135,10 @@ class CudaProgram:
         return int.from_bytes(value, "little")
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
-        """Return a thread-safe function that launches on these addresses. Its argument blocks are written once.
+        """Return a thread-safe function that launches on these addresses. They are written into argument blocks only once, now.
 
-        The function takes a stream, the address of a stream, or None for CuPy's current stream. Under RAISE, it takes only an
-        address.
+        The function's argument is a stream, the address of a stream, or None for CuPy's current stream. Under RAISE, it must be
+        an address.
         `keep`: an object that the function keeps alive.
         """
         pointers = input_pointer, index_pointer, output_pointer
@@ -164,7 +170,7 @@ class CudaProgram:
         return run
 
     def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
-        """Return new argument blocks with these addresses of input, indices and output, and of the word."""
+        """Return new argument blocks with these addresses of input, indices and output. `word`: address of the word."""
         blocks = self.blocks()
         data, indices, out = pointers
         for block in blocks:
@@ -172,7 +178,7 @@ class CudaProgram:
         return blocks
 
     def enter_device(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes the device current, so that this thread can launch there."""
+        """Return a context manager that makes the program's GPU the current device, so that this thread can launch there."""
         if not _this_thread.has_context:
             self._runtime.setDevice(self._runtime.getDevice())  # creates the CUDA context of a new thread
             _this_thread.has_context = True
@@ -186,17 +192,21 @@ class CudaProgram:
         ]
 
     def reset_word(self, stream: int) -> BadWord | None:
-        """Under RAISE, reset the stream's word by a memset on the stream, and return it; else return None."""
+        """Under RAISE, reset the stream's word by a memset on the stream, and return it. Otherwise return None."""
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Under RAISE, return `bad_at` of the last launch on `stream`. Return None if the stream has no word any more."""
+        """Wait for `stream`, and return the smallest offset of a bad index in its last launch, or None.
+
+        Return None also if another stream has since received the stream's word, and if the policy is not RAISE.
+        """
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """Wait for `stream`. Return the smallest offset (elements of the index buffer) of a bad index in the last launch with
-        `word`, or None if no index was bad.
+        """Wait for `stream`. Return the smallest offset of a bad index in the last launch that wrote `word`, or None.
+
+        The offset counts elements of the index buffer.
         """
         try:
             value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
@@ -207,7 +217,7 @@ class CudaProgram:
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
     def with_own_words(self) -> CudaProgram:
-        """Return a copy of the program with its own words. `first_bad` of the copy reports only launches of the copy."""
+        """Return a copy of the program that has words of its own. `first_bad` of the copy reports only launches of the copy."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -215,11 +225,14 @@ class CudaProgram:
         return alone
 
     def describe(self) -> str:
-        """Return a text with the kernels and their launches."""
+        """Return a text for `explain` with the kernels and their launches."""
         return describe_launches(self.launches)
 
     def _thread_launchers(self) -> list[_Launcher]:
-        """Return this thread's launchers. Each thread has its own argument blocks, because a launch writes pointers into them."""
+        """Return the functions by which this thread launches the kernels.
+
+        Each thread has its own argument blocks, because a launch writes addresses into them.
+        """
         launchers: list[_Launcher] | None = getattr(self.thread, "launchers", None)
         if launchers is None:
             launchers = self.thread.launchers = [block.launcher() for block in self.blocks()]
@@ -227,7 +240,7 @@ class CudaProgram:
 
 
 class _OwnWord:
-    """A word that belongs to one thread. Its first value is `NOTHING_BAD`."""
+    """A word in device memory that only one thread uses. Its first value is `NOTHING_BAD`."""
 
     def __init__(self, device: int) -> None:
         self._memory, self._host = DeviceMemory(NOTHING_BAD, device), ctypes.create_string_buffer(len(NOTHING_BAD))
@@ -235,14 +248,14 @@ class _OwnWord:
         self._copy = ctypes.addressof(self._host), self.address, len(NOTHING_BAD), self._runtime.memcpyDeviceToHost
 
     def read(self, stream: int) -> bytes:
-        """Wait for a stream of the current device, and return the word."""
+        """Wait for a stream of the current device, and return the bytes of the word."""
         self._runtime.memcpyAsync(*self._copy, stream)
         self._runtime.streamSynchronize(stream)
         return self._host.raw
 
 
 class BoundLaunch:
-    """The launches of a program under RAISE, on fixed addresses. There are argument blocks for each word, written once."""
+    """Function that launches a RAISE plan on fixed addresses. For each word, it has argument blocks, which it writes once."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -275,11 +288,12 @@ class BoundLaunch:
 
 
 class _Block:
-    """The by-value argument block of one launch in host memory, and the parameter list that points to it.
+    """The arguments of one kernel in host memory, in the form that the driver's launch function takes.
 
-    `write`: function that sets the addresses (input, indices, output, word) of later launches. `source`: address of the input in
-    the launch's table; None to use the caller's input. `launch_arguments`: kernel function, blocks, threads, bytes of shared
-    memory, and address of the parameter list.
+    `write`: function that stores the addresses of input, indices, output and word for the next launches.
+    `source`: address of the kernel's input in the launch's table; None to use the caller's input.
+    `launch_arguments`: kernel function, number of blocks, threads per block, bytes of shared memory, and address of the
+    parameter list.
     """
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
@@ -292,12 +306,12 @@ class _Block:
         self.launch_arguments = function, launch.grid, launch.block, launch.shared_bytes, ctypes.addressof(self._list)
 
     def launch(self, stream: int) -> None:
-        """Launch with the current arguments. The driver copies them before it returns."""
+        """Launch the kernel with the stored arguments. The driver copies them before it returns."""
         function, grid, threads, shared, parameters = self.launch_arguments
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
     def launcher(self) -> _Launcher:
-        """Return a function that writes addresses into this block and then launches the kernel. It calls no Python function."""
+        """Return a function that stores addresses in this block and then launches the kernel. It calls no Python function."""
         launch_kernel, write, source = self._launch_kernel, self.write, self.source
         function, grid, threads, shared, parameters = self.launch_arguments
 
@@ -310,7 +324,7 @@ class _Block:
 
 class _Thread(threading.local):
     has_context = False
-    """True if the thread has a CUDA context. The runtime then switches the context if the current device changes."""
+    """True if the thread has a CUDA context, which it needs to launch. The context follows the current device from then on."""
 
 
 _this_thread = _Thread()

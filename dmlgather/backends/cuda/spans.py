@@ -1,4 +1,6 @@
-"""Spans: runs of bytes at any alignment. Two aligned vectors of the input make one aligned vector of the output."""
+"""Span kernels: they move runs of bytes at any alignment. Two aligned vectors of the input make one aligned vector of the
+output.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,17 @@ SHORTEST = 32
 LONGEST = 2**30 - 1
 """Maximum number of bytes of a run. Kernels count the bytes of a run, and a few more bytes, in 31 bits."""
 BLOCKS = 1
-"""Threads move several vectors only if each multiprocessor still has this many blocks. Assumed. In a simulation of 250 rows of
-1537 bytes, threads with four vectors were twice as fast as threads with one vector. The kernel of this simulation computed
-addresses more slowly.
+"""Minimum number of blocks that must remain per multiprocessor if a thread moves several vectors. Assumed. In a simulation of
+250 rows of 1537 bytes, threads with four vectors were twice as fast as threads with one vector. The kernel of this simulation
+computed addresses more slowly.
 """
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch for runs that are contiguous in the input and packed in the output, with the same indices along a run.
+    """Return one launch of a span kernel for `work`, or None.
 
-    Return None if `work` has other runs, if its runs are too short or too long, or if the family `elements` costs less.
+    Each run must be contiguous in the input and have the same indices for all its elements. In the output, the runs must lie
+    one after the other. Return None if they do not, if they are too short or too long, or if the family `elements` costs less.
     """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -84,7 +87,7 @@ def _packed(work: Work) -> bool:
 
 
 def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the number of vectors per thread, and the number of blocks. The output may begin anywhere in its first line."""
+    """Return the number of vectors per thread, and the number of blocks, for an output of `out_bytes` bytes at any address."""
     most_bytes = out_bytes + LINE - 1
     for steps in (SPAN_UNROLL, 2, 1):
         blocks = -(-most_bytes // (BLOCK * VECTOR * steps))

@@ -1,8 +1,9 @@
-"""Staged gathers: each row is loaded into shared memory, and all rows are read at the same indices. Costs and launches.
+"""Staged gathers: each row is first loaded into shared memory, and its elements are then read from there in any order.
 
-A direct read of an element fetches a sector, so reading a row in random order fetches each sector several times. A staged row
-is fetched once, by vectors, for all columns of a block. If a row has more columns than a block takes, several blocks stage it.
-For these rows, and for long rows, there are also kernels whose blocks keep the positions of many columns in shared memory.
+All rows must be read at the same indices. A direct read of an element fetches a sector, so reading a row in random order
+fetches each sector several times. A staged row is fetched once, by vectors, for all columns of a block. If a row has more
+columns than a block takes, several blocks stage it. For these rows, and for long rows, there are also kernels that keep the
+positions of many columns in shared memory.
 
 A *team* is a group of threads of a block, a whole block at most, that stages and gathers one row at a time.
 """
@@ -25,23 +26,26 @@ from dmlgather.backends.cuda.work import Work
 # docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
-"""Average number of reads of the busiest bank if a warp reads random words of shared memory."""
+"""Average number of passes over shared memory if the 32 threads of a warp read random words. A bank serves one word per
+pass.
+"""
 STAGED_ROW, STAGED_COLUMN, STAGED_INDEX = 100.0, 5.5, 20.0
-"""Instructions of a thread per row, per column of a row, and per index that it resolves once. Counted in machine code for 16
-columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
+"""Instructions of a thread: for each row, for each of its columns in a row, and for each index that it resolves. It resolves an
+index only once. Counted in machine code for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 +
+16 * 5.5 = 188.
 """
 LONG_ROW, LONG_VECTOR, LONG_COLUMN, LONG_INDEX = 150.0, 6.3, 4.5, 24.0
-"""Instructions of a thread of a kernel for long rows: per row, per vector that it stages, per column of a row, and per index
-that it resolves once. Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for four indices, and about 150
-more for a row.
+"""Instructions of a thread of a kernel for long rows: for each row, for each vector that it stages, for each of its columns in
+a row, and for each index that it resolves. It resolves an index only once. Counted in `staged_e2_i8_long`: 25 for four vectors,
+72 for 16 columns, 95 for four indices, and about 150 more for a row.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RowGather:
-    """The gather out[r, c] = data[r, index[c]]. Its methods return cycles per row.
+    """The gather out[r, c] = data[r, index[c]], and its estimated costs in cycles per row.
 
-    `row_bytes`: bytes of a row of `data`. `index_bytes`: bytes to load for one index.
+    `row_bytes`: bytes of a row of `data`. `index_bytes`: bytes that memory moves for one index.
     """
 
     rows: int
@@ -55,7 +59,7 @@ class RowGather:
         return self.columns * self.index_bytes
 
     def direct(self, multiprocessors: int) -> float:
-        """Return the cost in the family `elements`, whose threads read one column of several rows."""
+        """Return the cost of direct reads (family `elements`). A thread then reads one column of several rows."""
         enough = self.rows * self.columns / max(1, multiprocessors * THREADS_PER_MULTIPROCESSOR)
         moved = next((count for count in (8, 4) if count <= enough and count * self.element_bytes <= 32), 1)
         block, warp = min(self.columns, BLOCK), min(self.columns, WARP)
@@ -66,69 +70,78 @@ class RowGather:
         return self._cycles(sectors, lines, instructions)
 
     def least(self, team: int) -> float:
-        """Return a lower bound of the cost of any staged launch whose teams have at least `team` threads."""
+        """Return a lower bound of the cost of all staged launches with at least `team` threads in a team."""
         return self._staged(1, 0, STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns)
 
     def staged(self, parts: int, team: int, rows: int) -> float:
-        """Return the cost by the staged kernels.
+        """Return the cost of a launch in which each block has several teams.
 
-        `parts`: blocks that stage the same row. `team`: threads that share a row. `rows`: rows that a block moves.
+        `parts`: number of blocks that stage the same row. `team`: number of threads that share a row. `rows`: number of rows
+        that a block moves.
         """
         instructions = STAGED_ROW * team * parts + (STAGED_COLUMN + STAGED_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions)
 
     def long(self, parts: int, place_bytes: int, rows: int) -> float:
-        """Return the cost by the kernels for long rows.
+        """Return the cost of a launch of a kernel for long rows.
 
-        `parts`: blocks that stage the same row. `place_bytes`: of a column's position in shared memory. `rows`: rows that a
-        block moves.
+        `parts`: number of blocks that stage the same row. `place_bytes`: bytes of a column's position in shared memory, 2 or 4.
+        `rows`: number of rows that a block moves.
         """
         instructions = parts * (LONG_ROW * LONG_BLOCK + LONG_VECTOR * self.row_bytes / VECTOR)
         instructions += (LONG_COLUMN + LONG_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions, place_bytes)
 
     def _staged(self, parts: int, index_bytes: float, instructions: float, place_bytes: int = 0) -> float:
-        """Return the cost of a row that `parts` blocks stage. `index_bytes`: the row's share of the loaded indices."""
+        """Return the cost of a row that `parts` blocks stage.
+
+        `index_bytes`: bytes of indices that are loaded, divided by the number of rows that use them.
+        """
         staged = parts * self.row_bytes
         passes = self.columns / WARP * BANK_PASSES + (staged + place_bytes * self.columns) / LINE
         loaded = staged + index_bytes
         return self._cycles(loaded / SECTOR, loaded / LINE, instructions) + passes
 
     def _cycles(self, sectors: float, lines: float, instructions: float) -> float:
-        """Return the cycles for these loads and instructions, and for the stores of a row."""
+        """Return the cycles for given numbers of loaded sectors, lines and instructions, and for the stores of a row."""
         stored = self.columns * self.element_bytes
         moved = (sectors + stored / SECTOR) * SECTOR_CYCLES + lines + stored / LINE
         return moved + instructions / WARP / ISSUED
 
 
 def _touched(units: float, reads: int) -> float:
-    """Return the expected number of different units (sectors or lines) that `reads` random reads touch in a row of `units`."""
+    """Return the expected number of different sectors (or lines) that `reads` random reads of a row touch.
+
+    `units`: number of sectors (or lines) in the row.
+    """
     return units * (1 - (1 - 1 / max(units, 1.0)) ** reads)
 
 
 SHORTEST_ROW = 1024
-"""Minimum number of bytes of a row. In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a
-third for rows of 4096 bytes. Lines counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct reads both look up
-13. For rows of 1024 and 4096 bytes, direct reads look up 37 and 85.
+"""Minimum number of bytes of a row that is staged. In a simulation, staging was as fast as direct reads for rows of 256 bytes,
+and faster by a third for rows of 4096 bytes. Lines counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct
+reads both look up 13. For rows of 1024 and 4096 bytes, direct reads look up 37 and 85.
 """
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Sizes of a team: threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
-"""Minimum and maximum number of rows of a team. In a simulation, teams with one row were slower than direct reads by a third, and
-teams with three or four rows were faster. With more than 16 rows, resolving indices is already a small part of the cost.
+"""Minimum and maximum number of rows that a team moves. In a simulation, teams with one row were slower than direct reads by a
+third, and teams with three or four rows were faster. With more than 16 rows, resolving indices is already a small part of the
+cost.
 """
 NARROW_PLACES = 2**16
-"""A row with fewer elements has positions of 2 bytes. The fill value has the position after the last element."""
+"""If a row has fewer elements, positions of 2 bytes suffice. The fill value has the position after the last element."""
 MORE_PARTS = 4
-"""For a long row, `_in_blocks` tries this many numbers of blocks, from the smallest possible number on."""
+"""`_in_blocks` divides a long row among the fewest possible blocks, and among more. It tries this many numbers of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The blocks of a staged launch.
+    """A division of rows and columns among the blocks of a staged launch.
 
-    `parts`: number of blocks that share a row. `share`: columns of each of these blocks. `groups`: number of groups of `parts`
-    blocks; the blocks of a group have the same rows. `shared_bytes`: shared memory per block. `cost`: cycles per row.
+    `parts`: number of blocks that share a row. `share`: number of columns that each of them moves. `groups`: number of groups
+    of `parts` blocks. Each group has rows of its own.
+    `shared_bytes`: bytes of shared memory of a block. `cost`: cycles per row.
     """
 
     variant: Variant
@@ -141,7 +154,7 @@ class _Form:
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return the staged launch of `work`; None if `work` cannot be staged, or if direct reads cost less."""
+    """Return the staged launch of `work`. Return None if `work` cannot be staged, or if direct reads cost less."""
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
@@ -169,7 +182,7 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form in which a block has several teams. A team keeps the positions of its columns in registers."""
+    """Yield the form in which a block has several teams, or nothing. Teams keep the positions of columns in registers."""
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
@@ -192,9 +205,11 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 
 
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield forms for the kernels for long rows. A block runs alone on a multiprocessor, moves one row at a time, and keeps the
-    positions of its columns in shared memory. There are at most as many blocks as multiprocessors, so that few blocks resolve
-    indices. Yield nothing if the kernels with teams stage each row only once.
+    """Yield forms for the kernels for long rows.
+
+    A block runs alone on a multiprocessor, moves one row at a time, and keeps the positions of its columns in shared memory.
+    There are at most as many blocks as multiprocessors, so that few blocks resolve indices. Yield nothing if the kernels with
+    teams stage each row only once.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -215,8 +230,9 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
-    """Return True if staged kernels can execute the work. All rows must have the same indices, and adjacent outputs must read
-    elements of one contiguous row, each at its own index.
+    """Return True if staged kernels can execute the work.
+
+    All rows must have the same indices, and adjacent outputs must read elements of one contiguous row, each at its own index.
     """
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
@@ -232,16 +248,20 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for a row and a vector of the fill value. A row without alignment needs more bytes."""
+    """Return the bytes of shared memory for one row and a vector of fill values.
+
+    A row that is not aligned to vectors needs more, because whole vectors are loaded.
+    """
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR
 
 
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
-    """Return the threads of the smallest team that covers a row's columns in one pass. If this team gives fewer than `blocks`
-    blocks, return a larger team, in which every thread still stores a vector. Return None if the rows of a block do not fit
-    into shared memory.
+    """Return the number of threads of a team, or None if the rows of a block do not fit into shared memory.
+
+    It is the smallest team that covers a row's columns in one pass. If this team gives fewer than `blocks` blocks, a larger
+    team is returned, in which every thread still stores a vector.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

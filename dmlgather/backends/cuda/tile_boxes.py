@@ -1,5 +1,7 @@
-"""Boxes of elements with long contiguous runs in the input and in the output, the two *sides*. A box grows along the fastest
-dimensions of both sides until it is full. It spans small dimensions completely, and cuts at most one dimension of each side.
+"""Boxes of elements that have long contiguous runs in the input and in the output, the two *sides*.
+
+A box grows along the fastest dimensions of both sides until it is full. It spans small dimensions completely, and cuts at most
+one dimension of each side.
 """
 
 from __future__ import annotations
@@ -12,16 +14,17 @@ from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
 
 RUNS = (64, 256, 1024)
-"""Lengths in bytes. For each of them, `boxes` tries a box whose runs in the output have this length."""
+"""Lengths in bytes. For each, `boxes` tries a box that has contiguous pieces of about this length in the output."""
 Sizes = tuple[int, ...]
-"""Sizes of a box along the dimensions of a `Work`."""
+"""Sizes of a box, one for each dimension of a `Work`."""
 
 
 class Side(NamedTuple):
-    """The input or the output of a `Work`. A *run* is a stretch of adjacent elements of a box.
+    """The strides of a `Work` in its input or in its output. A *run* is a stretch of adjacent elements of a box.
 
-    `offset`, `steps`: in bytes, one step for each dimension. `order`: the dimensions whose step is not 0, smallest absolute step
-    first. `moves`: the dimensions of `order`, each with its absolute step.
+    `offset`: bytes to the first element. `steps`: for each dimension, bytes from one element to the next.
+    `order`: the dimensions with a step that is not 0, smallest absolute step first.
+    `moves`: the dimensions in this order, each with its absolute step.
     """
 
     element_bytes: int
@@ -32,13 +35,13 @@ class Side(NamedTuple):
 
     @classmethod
     def of(cls, element_bytes: int, offset: int, steps: Sequence[int]) -> Side:
-        """Return the side with these steps."""
+        """Return the side with this offset and these steps. `order` and `moves` follow from the steps."""
         moves = sorted([(abs(step), axis) for axis, step in enumerate(steps) if step])
         order = tuple([axis for _, axis in moves])
         return cls(element_bytes, offset, tuple(steps), order, tuple([(axis, step) for step, axis in moves]))
 
     def run(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
-        """Return the bytes of a run, and the dimensions that it spans."""
+        """Return the bytes of each contiguous run of a box with these sizes, and the dimensions along which the run extends."""
         length = self.element_bytes
         for count, (axis, step) in enumerate(self.moves):
             if step != length:
@@ -47,9 +50,10 @@ class Side(NamedTuple):
         return length, self.order
 
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
-        """Return the bytes of a run, and the average number of times that a byte is moved.
+        """Return the bytes of a run, and how many times a byte is moved on average.
 
-        Here, steps may overlap, like those of sliding windows. `apart`: a dimension at which the run ends, or -1.
+        Unlike in `run`, steps may be smaller than the run before them, as in sliding windows. `apart`: a dimension at which a
+        run ends, or -1.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -60,9 +64,9 @@ class Side(NamedTuple):
         return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Return the bytes of a run, and the dimension along which it can grow, or -1 if it cannot grow.
+        """Return the bytes of a run, and the dimension along which a larger box would have a longer run, or -1.
 
-        Here, a run may have gaps, each smaller than a sector.
+        Unlike in `run`, a run may have gaps, each smaller than a sector. `whole`: sizes of the whole work.
         """
         length = self.element_bytes
         gap = SECTOR - length
@@ -76,17 +80,18 @@ class Side(NamedTuple):
         return length, -1
 
     def start(self, sizes: Sizes) -> int:
-        """Return the bytes from the first element of a box to the element with the lowest address: 0 or a negative number."""
+        """Return the bytes from a box's first element to its lowest address: 0, or negative if a step is negative."""
         return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
 
     def extent(self, sizes: Sizes) -> int:
-        """Return the bytes from the lowest address of a box's elements to the highest address."""
+        """Return the bytes from the lowest to the highest address of a box's elements."""
         return sum([(sizes[axis] - 1) * step for axis, step in self.moves])
 
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
-        """Return the greatest common divisor of the lengths of all runs and of the addresses where they begin, in bytes.
+        """Return the largest number of bytes that divides the lengths of all runs and the addresses where they begin.
 
-        `forms`: the sizes of whole boxes, then of smaller boxes. `cut`: the dimensions along which there are several boxes.
+        `forms`: sizes of whole boxes, then of the smaller boxes at the ends of dimensions. `cut`: dimensions along which there
+        are several boxes.
         `starts`: True if a box begins at its lowest address, False if it begins at its first element.
         """
         length, along = self.run(forms[0])
@@ -101,9 +106,10 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """Return the least sizes, by dimension, of a box whose runs begin and end at multiples of `unit` bytes.
+        """Return the smallest box in which every run begins and ends at a multiple of `unit` bytes, as sizes by dimension.
 
-        A run spans all its dimensions completely, except the last. Return None if no box has these runs.
+        Such a run extends over several dimensions. The box must span all of them completely, except the slowest one. Return
+        None if there is no such box. `whole`: sizes of the whole work.
         """
         if unit == self.element_bytes:
             return {}
@@ -116,7 +122,10 @@ class Side(NamedTuple):
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Return False if no box of at most `most` elements has runs on both sides that begin and end at multiples of `units`."""
+    """Return True if a box of at most `most` elements may have aligned runs on both sides, and False if none has.
+
+    Aligned runs begin and end at multiples of `units` bytes.
+    """
     one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
@@ -124,7 +133,10 @@ def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: in
 
 
 def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
-    """Return the sizes of candidate boxes of at most `most` elements. `sides`: input and output."""
+    """Return the sizes of boxes to choose from, each of at most `most` elements.
+
+    `whole`: sizes of the whole work. `sides`: its input, then its output.
+    """
     # For each dimension, the elements in whole sectors; 0 if only one side moves along it, so that it is not cut.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
@@ -134,7 +146,10 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 
 
 def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
-    """Return a box of at most `most` elements whose runs have about the same length on both sides."""
+    """Return a box of at most `most` elements that has runs of about the same length in the input and in the output.
+
+    `sectors`: by dimension, the number of elements that fill whole sectors on both sides; 0 if it must not be cut.
+    """
     sizes, elements = [1] * len(whole), 1
     one, other = sides
     end, other_end = one.growing(sizes, whole), other.growing(sizes, whole)
@@ -160,8 +175,9 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
 
 
 def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: int, most: int) -> Sizes:
-    """Return a box of at most `most` elements with runs of about `run` bytes in the output, and the longest possible runs in
-    the input.
+    """Return a box of at most `most` elements that has runs of about `run` bytes in the output.
+
+    In the input, its runs are as long as possible. `sectors`: as in `_even_box`.
     """
     sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
     for side, goal in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
@@ -193,9 +209,10 @@ def _can_grow(sizes: Sequence[int]) -> bool:
 
 
 def _cut(whole: int, most: int, sector: int) -> int:
-    """Return the size of pieces of a dimension: at most `most`, nearly equal, and a multiple of `sector` elements if possible.
+    """Return the size of the pieces into which a dimension of `whole` elements is cut.
 
-    Example: `whole` = 100 and `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
+    It is at most `most`, makes nearly equal pieces, and is a multiple of `sector` if possible. Example: `whole` = 100 and
+    `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
     """
     most = most - most % sector if most > sector else most
     if most >= whole:

@@ -1,7 +1,8 @@
-"""Tiles: slices whose input and output are contiguous along different dimensions, moved by boxes through shared memory.
+"""Tile kernels: slices that are contiguous along different dimensions in the input and in the output.
 
-A tile is a box of elements. It is loaded in the order of the input and stored in the order of the output, so it should have long
-contiguous runs in both. `tile_boxes.py` proposes boxes, and this module chooses the cheapest box.
+A tile is a box of elements that a block moves through shared memory. It is loaded in the order of the input and stored in the
+order of the output, so it should have long contiguous runs in both. `tile_boxes.py` proposes boxes, and this module chooses the
+cheapest box.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
-"""A slice needs no tiles if this many bytes (two sectors) are adjacent in the input and in the output."""
+"""Number of bytes (two sectors). A slice needs no tiles if so many bytes are adjacent in the input and in the output."""
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch that moves `work` by tiles; None if it has lookups, or if moving single elements costs no more."""
+    """Return one launch that moves `work` by tiles, or None.
+
+    Return None if `work` has lookups, or if moving single elements costs no more.
+    """
     inner, size = work.dims[0], work.element_bytes
     transposed = inner.in_step != size or inner.size * size < LONG_RUN
     if work.lookups or len(work.dims) < 2 or inner.out_step != size or not transposed:
@@ -70,7 +74,9 @@ _VARIANTS = {
     ]
     for size in ELEMENT_BYTES
 }
-"""Tile kernels by element size, widest loads and stores first: kernel, bytes of a load and a store, most elements of a tile."""
+"""Tile kernels by element size, the widest loads and stores first. Each row has the kernel, the bytes of a load and of a store,
+and the maximum number of elements in a tile.
+"""
 _STRETCHES = {
     variant: stretches
     for stretches in VARIANTS
@@ -78,7 +84,9 @@ _STRETCHES = {
     for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
     if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""The stretch kernel for each tile kernel. Its stores are as wide as those of the tile kernel, its loads at most as wide."""
+"""The stretch kernel that can replace each tile kernel. Its stores are as wide as those of the tile kernel, its loads at most
+as wide.
+"""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
@@ -86,12 +94,14 @@ _SQUARES = {
     for tiles, units, _ in _VARIANTS[squares.element_bytes]
     if units == (max(WORD, squares.element_bytes),) * 2
 }
-"""The squares kernel for each tile kernel that moves words. Both kernels take the same boxes."""
+"""The squares kernel that can replace each tile kernel that moves words. Both kernels take the same boxes."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
-"""Candidates for `room_shift` of a squares kernel: from a line to the bytes that a block writes at once, as powers of two."""
+"""Values of `room_shift` to try for a squares kernel: 2^shift goes from the bytes of a cache line to the bytes that a block
+writes at once.
+"""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
 _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
-"""Elements that a thread of a copy kernel walks, by element size."""
+"""Number of elements that a thread of a copy kernel moves, by element size."""
 
 
 def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
@@ -104,17 +114,17 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
 
 
 class Tiling(NamedTuple):
-    """A `Work` cut into boxes.
+    """A `Work` that is cut into boxes, which are the tiles.
 
-    `sides`: input and output.
-    `sizes`: sizes of a whole box.
-    `cut`: dimensions along which there are several boxes. Dimensions whose boxes all have the same size come first, because
+    `sides`: strides in the input, then in the output.
+    `sizes`: sizes of a whole box. The boxes at the end of a dimension may be smaller.
+    `cut`: dimensions along which there are several boxes. Dimensions with boxes of only one size come first, because
     neighbouring boxes of a block lie along the first dimensions.
-    `ragged`: dimensions of `cut` whose last box is smaller.
-    `forms`: the sizes of whole and smaller boxes. Bit n of a form's number is set if the box is the last along dimension
-    `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
+    `ragged`: those dimensions of `cut` along which the last box is smaller.
+    `forms`: sizes of whole boxes, then of the smaller boxes. Bit n of a form's number is set if the box is the last along
+    dimension `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
     `tiles`: number of boxes.
-    `aligned`: for each side, a number of bytes that divides the lengths and addresses of runs.
+    `aligned`: for each side, a number of bytes that divides the lengths and addresses of all runs.
     """
 
     work: Work
@@ -146,7 +156,10 @@ class Tiling(NamedTuple):
         return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
     def fits(self, units: tuple[int, int]) -> bool:
-        """Return True if accesses of `units` bytes are aligned and move adjacent bytes, and a box spans fewer than 2^31 bytes."""
+        """Return True if loads and stores of `units` bytes can move all boxes.
+
+        They must be aligned and move adjacent bytes, and a box must span fewer than 2^31 bytes.
+        """
         size = self.work.element_bytes
         for unit, aligned, side in zip(units, self.aligned, self.sides, strict=True):
             if (unit != size and aligned % unit) or side.extent(self.sizes) >= 2**31:
@@ -156,8 +169,8 @@ class Tiling(NamedTuple):
     def are_squares(self, variant: Variant) -> bool:
         """Return True if a squares kernel can move all boxes, and its requests touch no more lines than those of other kernels.
 
-        All boxes must consist of squares of elements, so input and output must be contiguous over whole units, in different
-        dimensions.
+        All boxes must consist of squares of elements. So input and output must be contiguous over whole units of `store_bytes`,
+        along different dimensions.
         """
         unit = variant.store_bytes
         if any(aligned % unit for aligned in self.aligned):
@@ -175,8 +188,10 @@ class Tiling(NamedTuple):
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:
-        """Return True if a stretch kernel fits. Every box must be contiguous in the output, some box must not be aligned to
-        sectors, and the boxes of a block must have the same offset in their sectors.
+        """Return True if a stretch kernel can move all boxes and is of use.
+
+        Every box must be contiguous in the output, some box must not be aligned to sectors, and the boxes of a block must have
+        the same offset in their sectors.
         """
         tile_bytes = prod(self.sizes) * self.work.element_bytes
         fits = tile_bytes + SECTOR - variant.store_bytes <= variant.tile_bytes
@@ -186,7 +201,10 @@ class Tiling(NamedTuple):
         return self._boxes_per_block(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
 
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
-        """Return the cycles of a multiprocessor per element. `waiting`: factor for a launch with few blocks, from `cost.idle`."""
+        """Return the estimated cycles of a multiprocessor per element.
+
+        `waiting`: result of `cost.idle`, a factor for a launch with few blocks.
+        """
         size, (source, target) = self.work.element_bytes, self.sides
         squares, whole = variant.kind is KernelKind.SQUARES, variant.kind is KernelKind.STRETCH
         return tile_cost(
@@ -204,11 +222,14 @@ class Tiling(NamedTuple):
         )
 
     def _boxes_per_block(self, multiprocessors: int) -> int:
-        """Return the number of boxes per block with which the launch has about as many blocks as the GPU holds at once."""
+        """Return the number of boxes that each block moves. The blocks of the launch then fill the GPU about once."""
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
-        """Return a launch whose blocks, except the last, have equal numbers of boxes; None if there are too many boxes."""
+        """Return a launch in which every block, except the last, moves the same number of boxes.
+
+        Return None if one launch cannot move so many boxes.
+        """
         if not launchable(self.tiles):
             return None
         outer = []
@@ -232,7 +253,7 @@ class Tiling(NamedTuple):
         return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
     def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
-        """Return the form of boxes of these sizes. In shared memory, elements have the order of the input."""
+        """Return the kernel's description of boxes of these sizes. In shared memory, elements have the order of the input."""
         element, unit = self.work.element_bytes, variant.load_bytes
         source, target = self.sides
         loads: list[TileDimension] = []
@@ -268,10 +289,11 @@ class Tiling(NamedTuple):
 
 
 def _room_shift(form: TileForm, unit: int) -> int:
-    """Return the `room_shift` of a squares kernel, whose shared memory has a gap of one unit after every 2^room_shift bytes.
+    """Return the `room_shift` of a squares kernel, which decides how tiles lie in shared memory.
 
-    This shift has the fewest bank conflicts when neighbouring threads read rows of their squares. Writes have no conflicts with
-    any shift. Example: with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
+    The kernel leaves a gap of one unit after every 2^room_shift bytes, to avoid bank conflicts. The returned shift has the
+    fewest conflicts when neighbouring threads read rows of their squares. Writes have no conflicts with any shift. Example:
+    with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
     """
     lanes = LINE // unit  # number of threads whose units pass through the banks at once
     number = _THREADS[: form.stores]

@@ -1,7 +1,7 @@
-"""The list of kernel variants: every entry point of `cuda_kernels/`, and nothing else.
+"""The list of all compiled kernels (*variants*): every entry point of `cuda_kernels/`, and nothing else.
 
-Common ranks and lookup counts have specialised kernels. The general kernels run everything else. A variant's `line` is its
-line in the `.cu` file `unit`; a test compares both lists.
+Common ranks and lookup counts have specialised kernels. The general kernels run everything else. A variant's `line` is its line
+in the `.cu` file `unit`; a test compares both lists.
 """
 
 from __future__ import annotations
@@ -16,48 +16,54 @@ BLOCK = 256
 LONG_BLOCK = 1024
 """Threads per block of the kernels for long rows."""
 RESIDENT = 4
-"""Resident blocks per multiprocessor: the launch bound of all kernels, which limits a thread to 64 registers."""
+"""Blocks that a multiprocessor runs at the same time. All kernels are compiled for it, which limits a thread to 64
+registers.
+"""
 GENERAL_UNROLL = 4
-"""Elements that a walking thread of a general kernel moves."""
+"""Number of elements that a walking thread of a general kernel moves."""
 SPAN_UNROLL = 4
-"""Vectors that a walking thread of a span kernel moves."""
+"""Number of vectors that a walking thread of a span kernel moves."""
 WORD = 4
-"""Bytes of a load or store by which a tile kernel moves several adjacent elements of 1 or 2 bytes."""
+"""Bytes of a load or store if a tile kernel moves several adjacent elements of 1 or 2 bytes at once."""
 SQUARE_UNITS = 4
-"""Units (words of `store_bytes`) of each tile that a thread of a squares kernel moves."""
+"""Number of words (of `store_bytes` bytes) of a tile that each thread of a squares kernel moves."""
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Elements of fewer bytes have stretch kernels. For wider elements, requests use nine tenths of their sectors without them."""
+"""Element size in bytes. Only smaller elements have stretch kernels. For elements of this size or more, the requests of other
+tile kernels already use nine tenths of their sectors.
+"""
 TOLD_LOOKUPS = 3
-"""Gathers with at least this many lookups read the policy from their arguments (TOLD in `copy.cuh`)."""
+"""Number of lookups from which a gather kernel reads the policy from its arguments (TOLD in `copy.cuh`)."""
 
 
 class KernelKind(enum.Enum):
-    """The kind of work that a kernel does."""
+    """The work that a kernel does. It is the first word of the kernel's name."""
 
     COPY = "copy"
-    """A slice: no lookups."""
+    """A slice, that is, a plan without lookups."""
     REVERSE = "reverse"
-    """A slice whose innermost input stride is -1: 16-byte vectors from mirrored addresses, with their lanes reversed."""
+    """A slice that reads its innermost dimension backwards. Vectors of 16 bytes are loaded, and their elements are reversed."""
     TILES = "tiles"
-    """A slice whose input and output are contiguous along different dimensions: boxes are transposed in shared memory."""
+    """A slice that is contiguous along different dimensions in input and output. Boxes are transposed in shared memory."""
     STRETCH = "stretch"
-    """Tiles whose boxes are contiguous in the output. Requests begin and end at sector boundaries."""
+    """Like TILES, for boxes that are contiguous in the output. Requests begin and end at sector boundaries."""
     SQUARES = "squares"
-    """Tiles whose input and output are contiguous over whole words. Squares of elements are transposed in registers."""
+    """Like TILES, for input and output that are contiguous over whole words. Squares of elements are transposed in
+    registers.
+    """
     GATHER = "gather"
-    """One to three lookups."""
+    """A gather with one to three lookups."""
     SPAN = "span"
     """Contiguous runs of bytes at any alignment, with up to two lookups. Each vector is made from two aligned vectors."""
     STAGED = "staged"
-    """One lookup along the innermost output dimension, with the same indices for every row. Rows are loaded to shared memory."""
+    """A gather of elements along rows, with the same indices for every row. Rows are loaded into shared memory first."""
     LONG = "long"
     """Like STAGED, for long rows: a block moves one row at a time, and has the positions of its columns in shared memory."""
     GENERAL = "general"
-    """Any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
+    """Any plan: any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
     CHECK = "check"
-    """Only a check of the indices, for RAISE with an empty output or over an axis of size 0."""
+    """No elements are moved, only indices are checked: RAISE with an empty output or over an axis of size 0."""
 
 
 TEXTS = {
@@ -77,17 +83,19 @@ TEXTS = {
     KernelKind.GENERAL: ("general.cu", "general_e{e}", ", {e}"),
     KernelKind.CHECK: ("general.cu", "check_indices_only", ""),
 }
-"""For each kind: the `.cu` file, the entry point's name, and the arguments after the name in the entry point's line."""
+"""For each kind: the `.cu` file, the entry point's name, and the macro arguments that follow the name in the entry point's
+line.
+"""
 
 
 class Variant(NamedTuple):
     """One compiled kernel.
 
-    `dimensions`: thread dimensions; 0 for a general kernel, which reads their number from its arguments.
-    `element_bytes`: bytes of one load and store; for REVERSE, of one lane.
-    `index_bytes`: 4 or 8 for GATHER, STAGED, LONG and SPAN.
-    `checked`: True for FILL and RAISE, False for CLAMP and PROMISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the
-    policy from their arguments.
+    `dimensions`: number of thread dimensions; 0 for a general kernel, which reads it from its arguments.
+    `element_bytes`: bytes of one load and store; for REVERSE, of one element in a vector.
+    `index_bytes`: bytes of an index, 4 or 8, for GATHER, STAGED, LONG and SPAN.
+    `checked`: True for FILL and RAISE, False for CLAMP and PROMISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the policy
+    from their arguments.
     `invariant`: True if the indices are the same along the walked dimension, so that a thread resolves its indices once.
     `load_bytes`, `store_bytes`: bytes of a load and a store of TILES, STRETCH and SQUARES.
     """
@@ -104,7 +112,7 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name of the entry point, a C identifier: `gather_d2_k1_e16_i8_clamp_once`."""
+        """Return the name of the entry point, a C identifier such as `gather_d2_k1_e16_i8_clamp_once`."""
         return self._filled(TEXTS[self.kind][1])
 
     @property
@@ -114,7 +122,7 @@ class Variant(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Return the entry point's line in its unit."""
+        """Return the line that defines the entry point in its `.cu` file."""
         return f"{self.kind.name}({self.name}{self._filled(TEXTS[self.kind][2])})"
 
     def _filled(self, text: str) -> str:
@@ -136,7 +144,7 @@ class Variant(NamedTuple):
 
     @property
     def unroll(self) -> int:
-        """Return the number of elements that a walking thread moves, or of units that a thread of a tile kernel loads.
+        """Return the number of elements that a walking thread moves. For a tile kernel, return the units that a thread loads.
 
         It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
         SQUARE_UNITS in `square.cuh`, and follows from TILE_BYTES in `tile.cuh`.
@@ -169,12 +177,15 @@ class Variant(NamedTuple):
 
     @property
     def opts_in(self) -> bool:
-        """Return True if the kernel opts in to more dynamic shared memory than the default of a block."""
+        """Return True if the kernel needs more dynamic shared memory than a block has by default."""
         return self.kind is KernelKind.LONG
 
     @property
     def tile_bytes(self) -> int:
-        """Return the most bytes of a tile: TILE_BYTES in `tile.cuh`, or SQUARE_UNITS words per thread for a squares kernel."""
+        """Return the maximum number of bytes of a tile.
+
+        It equals TILE_BYTES in `tile.cuh`; for a squares kernel, SQUARE_UNITS words for each thread.
+        """
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
@@ -210,6 +221,6 @@ def _declared() -> Iterator[Variant]:
 
 
 VARIANTS: tuple[Variant, ...] = tuple(_declared())
-"""All variants, in the order of the units' lines."""
+"""All kernels, in the order of their lines in the `.cu` files."""
 DECLARED = frozenset(VARIANTS)
 """`VARIANTS` as a set."""

@@ -1,4 +1,4 @@
-"""CuPy's wheels: which wheel is installed, which wheels fit the driver and its GPUs, and remedies if the installed one does not.
+"""CuPy's wheels: which one is installed, which ones fit the driver and its GPUs, and what to install otherwise.
 
 `dmlgather env` and the errors of the backend both take their advice from this module.
 """
@@ -22,7 +22,7 @@ class Wheel:
 
     `extra`: the extra of dmlgather that installs the wheel and its dependencies.
     `cuda`: major version of CUDA and of NVRTC.
-    `least`: lowest compute capability for which this NVRTC compiles.
+    `least`: lowest compute capability that this NVRTC supports.
     `nvrtc`: the package that contains NVRTC.
     """
 
@@ -38,18 +38,18 @@ WHEELS = (
     Wheel("cuda13", "cupy-cuda13x", 13, (7, 5), "nvidia-cuda-nvrtc"),
 )
 SOURCES = "cupy"
-"""The package of a CuPy that was built from source, for any CUDA."""
+"""Name of the package if CuPy was built from source. It fits any CUDA."""
 
 
 class Misfit(NamedTuple):
-    """Something that is missing or does not fit, and a remedy."""
+    """The first fault of an installation, and its remedy. `what`: what is missing or does not fit."""
 
     what: str
     remedy: str
 
 
 def version_of(package: str) -> str | None:
-    """Return the version of an installed package; None if it is not installed."""
+    """Return the version of an installed package, or None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -57,7 +57,10 @@ def version_of(package: str) -> str | None:
 
 
 def has_files() -> bool:
-    """Return True if the module cupy exists. A folder without `__init__.py`, which an uninstalled CuPy leaves, does not count."""
+    """Return True if the files of the module cupy exist.
+
+    A folder without `__init__.py`, which an uninstalled CuPy leaves, does not count.
+    """
     try:
         spec = find_spec("cupy")
     except ValueError:  # in sys.modules, with a __spec__ of None
@@ -71,16 +74,16 @@ def installed() -> list[Wheel]:
 
 
 def advice(driver: Driver, number: int | None = None) -> str:
-    """Return the commands that uninstall any other CuPy and install the advised extra. Arguments: see `advised`."""
+    """Return the shell commands that install the right CuPy and uninstall any other. `number`: consider only this GPU."""
     wheel = _advised(driver, number)
     return _replacing([name for name in _cupys() if name != wheel.package], wheel)
 
 
 def advised(driver: Driver, number: int | None = None) -> str:
-    """Return the extra to install. If the installed CuPy fits the driver and its GPUs, it is that of this CuPy, else the newest
-    extra that fits.
+    """Return the extra of dmlgather to install: "cuda12" or "cuda13".
 
-    `number`: consider only this GPU.
+    If the installed CuPy fits the driver and its GPUs, return its extra, else the newest extra that fits. `number`: consider
+    only this GPU.
     """
     return _advised(driver, number).extra
 
@@ -92,9 +95,9 @@ def _advised(driver: Driver, number: int | None) -> Wheel:
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
-    """Return the first component whose version prevents running on the GPUs; None if there is none.
+    """Return the first fault that keeps CuPy from running on the GPUs, or None.
 
-    `nvrtc`: the version of the NVRTC that CuPy has loaded, if known. `number`: consider only this GPU.
+    `nvrtc`: version of the NVRTC that CuPy has loaded, if known. `number`: consider only this GPU.
     """
     if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
@@ -151,7 +154,7 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """Return the installed packages of CuPy. More than one is an error, because they have the same files."""
+    """Return the names of the installed packages of CuPy. More than one is an error, because they have the same files."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 

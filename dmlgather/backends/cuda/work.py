@@ -1,4 +1,4 @@
-"""A canonical plan with steps in bytes, fastest dimension first, before it is split into launches."""
+"""The elements that launches must move: a canonical plan with steps in bytes, fastest dimension first."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 MAX_RANK = 32
 """Maximum number of dimensions, and of lookups, that the general kernels take."""
 COUNTABLE = 2**63
-"""Upper bound (exclusive) of limits and wraps."""
+"""Limits and wraps of lookups must be below this number."""
 
 
 class Work(NamedTuple):
     """Elements to move: a canonical plan, or a part of it. Steps and offsets are in bytes.
 
-    `dims`: at least one. `lookups`: their `walk` is 0 until a launch form is chosen. `in_bytes`: size of the input. No index
-    leads to a read beyond the input.
+    `dims`: at least one dimension. `lookups`: their `walk` is 0 until a launch form is chosen.
+    `checked`: True if FILL or RAISE treats indices out of range.
+    `in_bytes`: size of the input. No index leads to a read beyond it.
     """
 
     dims: tuple[Dimension, ...]
@@ -38,7 +39,10 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
-        """Return a canonical plan that is not empty as a Work. For a constant plan, the input is the fill value."""
+        """Return the work of a canonical plan that is not empty.
+
+        If the plan only writes the fill value, the fill value is the input.
+        """
         constant = plan.constant
         return cls(
             dims=_dims(plan, plan.shape),
@@ -54,13 +58,13 @@ class Work(NamedTuple):
 
     @classmethod
     def checks(cls, plan: IndexPlan) -> Work:
-        """Return the index checks of a RAISE plan, without moves."""
+        """Return the work of a RAISE plan that moves nothing and only checks the indices."""
         assert plan.index_type is not None
         dims = tuple(dim._replace(out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
-        """Return both halves of the work, which is cut along the longest dimension."""
+        """Return the two halves of the work. It is cut along the longest dimension."""
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
