@@ -135,8 +135,12 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         r"indices_tensor: expected shape \(1, \d+\), .* got",
     ),
     "out": ([PACKED, IDS, ((COUNT, WIDTH), "int32")], TypeError, r"out: expected float32 elements .*, got int32; allocate"),
-    "count": ([PACKED], TypeError, r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), .* got 1 array: state one"),
-    "too many": ([PACKED, IDS, PACKED, IDS], TypeError, r"takes 2 input arrays .* got 4 arrays: state one"),
+    "count": (
+        [PACKED],
+        TypeError,
+        r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), .* got 1 array: state each array",
+    ),
+    "too many": ([PACKED, IDS, PACKED, IDS], TypeError, r"takes 2 input arrays .* got 4 arrays: state each array"),
     "no array": (
         [PACKED, "int64"],
         TypeError,
