@@ -27,9 +27,7 @@ OWNED = changed(
 
 @pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("model", [MODEL, OWNED], ids=["plain", "owned"])
-def test_resources_and_launches_are_on_the_device(
-    tmp_path: Path, cupy: Any, monkeypatch: pytest.MonkeyPatch, model: object
-) -> None:
+def test_buffers_and_launches_use_the_device(tmp_path: Path, cupy: Any, monkeypatch: pytest.MonkeyPatch, model: object) -> None:
     launched, launch = list[int](), cupy.cuda.driver.launchKernel
 
     def counted(*arguments: Any) -> None:

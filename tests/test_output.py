@@ -91,9 +91,7 @@ def model(folder: Path) -> Path:
         ("compare", "--devices", "cpu,reference", "--json"),
     ],
 )
-def test_no_command_prints_control_characters(
-    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_print_no_control_codes(arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = model(tmp_path)
     monkeypatch.chdir(tmp_path)
     result = process(arguments[0], path, *arguments[1:])

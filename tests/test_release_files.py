@@ -76,9 +76,7 @@ DATED = {
         ),
     ],
 )
-def test_a_different_version_or_date_is_reported(
-    tmp_path: Path, changed: dict[str, str], final: bool, reported: str | None
-) -> None:
+def test_another_version_or_date_is_reported(tmp_path: Path, changed: dict[str, str], final: bool, reported: str | None) -> None:
     (tmp_path / "dmlgather").mkdir()
     for name, text in {**SAYS, **changed}.items():
         (tmp_path / name).write_text(text)

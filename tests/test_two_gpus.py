@@ -105,9 +105,7 @@ CALLS: dict[str, Callable[[Held, int], Any]] = {
 @pytest.mark.parametrize("then", ["spoil", "drop"])
 @pytest.mark.parametrize("home", [0, 1])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_calls_read_arrays_of_another_gpu_in_order(
-    call: Callable[[Held, int], Any], home: int, then: str, transposed: bool
-) -> None:
+def test_calls_read_from_another_gpu_in_order(call: Callable[[Held, int], Any], home: int, then: str, transposed: bool) -> None:
     held = Held(home, transposed=transposed)
     found = call(held, 1 - home)
     getattr(held, then)()
@@ -182,9 +180,7 @@ def _as_cupy_does(array: Any, target: Any) -> Any:
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_removed_synchronisation_is_noticed(
-    nothing_kept: None, monkeypatch: pytest.MonkeyPatch, broken: tuple[Any, str, Any]
-) -> None:
+def test_removed_waiting_is_noticed(nothing_kept: None, monkeypatch: pytest.MonkeyPatch, broken: tuple[Any, str, Any]) -> None:
     from tests.gpus import late
 
     if not late():
@@ -192,7 +188,7 @@ def test_removed_synchronisation_is_noticed(
     monkeypatch.setattr(*broken)
     wrong = 0
     trials = [
-        partial(test_calls_read_arrays_of_another_gpu_in_order, call, 0, then, False)
+        partial(test_calls_read_from_another_gpu_in_order, call, 0, then, False)
         for call in CALLS.values()
         for then in ("spoil", "drop")
     ]

@@ -65,9 +65,7 @@ SMALL_CALLS: dict[str, Shaped] = {
 @pytest.mark.parametrize("policy", OutOfBounds)
 @pytest.mark.parametrize("index_type", IndexType)
 @pytest.mark.parametrize("name", SMALL_CALLS)
-def test_small_bound_calls_equal_the_reference_for_any_index(
-    name: str, index_type: IndexType, policy: OutOfBounds, way: Way
-) -> None:
+def test_small_bound_calls_equal_the_reference(name: str, index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
     noise = seeds.numpy_rng()
     plan = SMALL_CALLS[name].plan
     lookups = [replace(one, wrap=one.limit if index_type.signed else 0) for one in plan.lookups]

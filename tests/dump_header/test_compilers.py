@@ -27,9 +27,7 @@ std::string first_use(const DML_OPERATOR_DESC& desc) {
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS, ids=hex)
 @pytest.mark.parametrize("compiler", [gcc, clang])
-def test_the_header_compiles_with_every_edition_of_directml(
-    compiler: Callable[[], list[str]], version: int, tmp_path: Path
-) -> None:
+def test_the_header_compiles_with_every_directml(compiler: Callable[[], list[str]], version: int, tmp_path: Path) -> None:
     source = tmp_path / "use.cpp"
     source.write_text(USE)
     include = () if version < 0x6400 else ("-include", "DirectML.h")

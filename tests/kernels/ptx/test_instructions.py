@@ -239,9 +239,7 @@ def values(rng: random.Random, kind: str, shift: bool) -> int:
 
 
 @pytest.mark.parametrize(("instruction", "result", "sources", "meaning"), CASES, ids=[case[0] for case in CASES])
-def test_an_instruction_equals_pythons_integers(
-    instruction: str, result: str, sources: str, meaning: Any, rng: random.Random
-) -> None:
+def test_integer_instructions_equal_python(instruction: str, result: str, sources: str, meaning: Any, rng: random.Random) -> None:
     kinds = sources.split()
     taken = np.zeros((THREADS, 4), np.uint64)
     expected = []
