@@ -45,9 +45,9 @@ class BrokenPrograms:
         """Return the fault that the stored case shows. AssertionError if there is none, or one in the correct program."""
         case = self.case(name)
         sound, broken = self.judge(name, case)
-        told = f"the case of {name!r}, {_told(case)}"
-        assert not sound, f"{told}, fails on the program as it is: {sound}"
-        assert broken, f"{told}, no longer notices it: the program or the draw has changed; {self._search(name)}"
+        named = f"the case of {name!r}, {_named(case)}"
+        assert not sound, f"{named}, fails on the program as it is: {sound}"
+        assert broken, f"{named}, no longer notices it: the program or the draw has changed; {self._search(name)}"
         return broken
 
     def case(self, name: str) -> Any:
@@ -92,7 +92,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _told(case: object) -> str:
+def _named(case: object) -> str:
     return f"seed {case}" if isinstance(case, int) else f"{_json(case)[:100]}…"
 
 
@@ -123,7 +123,7 @@ def search_all(test: str, only: str | None = None) -> list[str]:
             except LookupError as error:
                 failures.append(f"{test}: {error}")
                 continue
-            print(f"{test}: {name!r} is noticed by the case of {_told(cases[name])}", flush=True)
+            print(f"{test}: {name!r} is noticed by the case of {_named(cases[name])}", flush=True)
     store(test, {name: cases[name] for name in programs.names if name in cases})
     return failures
 

@@ -259,7 +259,7 @@ class Library:
     def __init__(self, make: Callable[[Any], Any], stream: Any, *, known: bool = True) -> None:
         self._make, self.stream, self.known = make, stream, known
 
-    def made(self, array: np.ndarray[Any, Any]) -> Any:
+    def array(self, array: np.ndarray[Any, Any]) -> Any:
         """Return the array as one of this library, written late."""
         return self._make(Storage.of(array, self.stream))
 

@@ -77,7 +77,7 @@ def test_equal_calls_have_equal_keys() -> None:
     assert hash(call()) == hash(call())
 
 
-def shown(value: object) -> str:
+def label(value: object) -> str:
     """Return a value's name in test ids. It has no address, which would differ between parallel test processes."""
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
@@ -107,7 +107,7 @@ def test_an_array_passed_by_name_fills_its_slot() -> None:
         *(np.zeros(LONGEST + 1), [0] * (LONGEST + 1), np.array([None]), np.zeros(1).view(np.recarray)),
         *((1, np.int64(1)), Numbers(1, object()), dg.Fill(Fraction(1)), [1.5], 1j),
     ],
-    ids=shown,
+    ids=label,
 )
 def test_a_call_with_an_opaque_argument_has_no_key(value: Any) -> None:
     assert key(DATA, value) is None

@@ -108,7 +108,7 @@ def needs(tool: str) -> pytest.MarkDecorator:
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "message"),
     [
         ({"CC": "no-such-compiler -m64"}, "the compiler of CC cannot build the CPU engine:\nno-such-compiler -m64 -std=gnu11 "),
         pytest.param(
@@ -135,11 +135,11 @@ def needs(tool: str) -> pytest.MarkDecorator:
         ({"DMLGATHER_TARGET": "win32"}, "DMLGATHER_TARGET is 'win32', expected one of manylinux_2_17_x86_64, "),
     ],
 )
-def test_a_failed_build_is_explained_without_a_traceback(variables: dict[str, str], told: str) -> None:
+def test_a_failed_build_is_explained_without_a_traceback(variables: dict[str, str], message: str) -> None:
     done = hatchling("-c", REQUIREMENTS, **variables)
     printed = done.stdout + done.stderr
     assert done.returncode == 1
-    assert f"dmlgather: {told}" in printed or ("CC" in variables and told in printed and WITHOUT in printed)
+    assert f"dmlgather: {message}" in printed or ("CC" in variables and message in printed and WITHOUT in printed)
     assert "Traceback" not in printed
 
 

@@ -23,11 +23,11 @@ CASES = {"onnx": ("onnx", "Backend", "gather"), "dask": ("distributed", "slice",
 
 def installing(extra: str) -> str:
     """Return the command that installs an extra of pyproject.toml. It names packages, as an index need not have dmlgather."""
-    packages = sorted(stated()[extra])
+    packages = sorted(requirements()[extra])
     return f"pip install {' '.join(map(repr, packages))} (dmlgather's extra {extra})"
 
 
-def said(missing: str, code: str) -> str:
+def output_of(missing: str, code: str) -> str:
     """Return the output of the code with `face`, `name` and `other` replaced."""
     face, name, other = CASES[missing]
     for word, meant in (("FACE", face), ("NAME", name), ("OTHER", other)):
@@ -43,7 +43,7 @@ def said(missing: str, code: str) -> str:
 
 @pytest.mark.parametrize("missing", CASES)
 def test_a_name_without_its_package_is_absent(missing: str) -> None:
-    said(
+    output_of(
         missing,
         "import inspect, pydoc, dmlgather as dg\n"
         "assert not hasattr(dg.FACE, 'NAME') and hasattr(dg.FACE, 'OTHER')\n"
@@ -56,13 +56,15 @@ def test_a_name_without_its_package_is_absent(missing: str) -> None:
 
 @pytest.mark.parametrize("missing", CASES)
 def test_a_star_import_skips_missing_names(missing: str) -> None:
-    said(missing, "from dmlgather.FACE import *\nassert callable(OTHER) and 'NAME' not in globals()")
+    output_of(missing, "from dmlgather.FACE import *\nassert callable(OTHER) and 'NAME' not in globals()")
 
 
 @pytest.mark.parametrize("missing", CASES)
 @pytest.mark.parametrize("statement", ["from dmlgather.FACE import NAME", "from dmlgather.FACE import OTHER, NAME as other"])
 def test_an_import_by_name_says_what_to_install(missing: str, statement: str) -> None:
-    printed = said(missing, f"try: {statement}\nexcept ModuleNotFoundError as error: print(error, error.name.partition('.')[0])")
+    printed = output_of(
+        missing, f"try: {statement}\nexcept ModuleNotFoundError as error: print(error, error.name.partition('.')[0])"
+    )
     face, name, _ = CASES[missing]
     needs = f"dmlgather.{face}.{name} needs the package {missing}, which is not installed"
     assert printed == f"{needs}: {installing(missing)} {missing}\n"
@@ -70,7 +72,7 @@ def test_an_import_by_name_says_what_to_install(missing: str, statement: str) ->
 
 @pytest.mark.parametrize("missing", CASES)
 def test_an_attribute_says_what_to_install(missing: str) -> None:
-    printed = said(missing, "import dmlgather as dg\ntry: dg.FACE.NAME\nexcept AttributeError as error: print(error)")
+    printed = output_of(missing, "import dmlgather as dg\ntry: dg.FACE.NAME\nexcept AttributeError as error: print(error)")
     assert printed.endswith(f"needs the package {missing}, which is not installed: {installing(missing)}\n")
 
 
@@ -111,12 +113,12 @@ def test_commands_name_the_missing_extra(models: Path, missing: str, arguments: 
     code = f"import sys; sys.modules[{missing!r}] = None; from dmlgather.cli.app import run; sys.exit(run({words!r}))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = processes.run([sys.executable, "-c", code], env=environment, cwd=models, timeout=120)
-    said = ended.stderr.splitlines()[0].removeprefix("dmlgather: ").removeprefix("model.onnx: ")
+    message = ended.stderr.splitlines()[0].removeprefix("dmlgather: ").removeprefix("model.onnx: ")
     assert ended.returncode == 2
-    assert said == f"an ONNX model needs the package {missing}, which is not installed: {installing('onnx')}"
+    assert message == f"an ONNX model needs the package {missing}, which is not installed: {installing('onnx')}"
 
 
-def stated() -> dict[str, list[str]]:
+def requirements() -> dict[str, list[str]]:
     """Return the requirements of each extra of pyproject.toml."""
     found: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     return found
@@ -124,13 +126,13 @@ def stated() -> dict[str, list[str]]:
 
 def extras() -> dict[str, set[str]]:
     """Return the packages of each extra."""
-    return {name: {re.split(r"[\[<>=]", each)[0] for each in packages} for name, packages in stated().items()}
+    return {name: {re.split(r"[\[<>=]", each)[0] for each in packages} for name, packages in requirements().items()}
 
 
 def all_of(extra: str) -> set[str]:
     """Return the packages of an extra and of the extras that it names."""
     found = set[str]()
-    for each in stated()[extra]:
+    for each in requirements()[extra]:
         own = re.fullmatch(r"dmlgather\[(.*)\]", each)
         found |= all_of(own[1]) if own else {each}
     return found

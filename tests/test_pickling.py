@@ -35,7 +35,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def taken(indices: NDArray[np.int64]) -> bytes:
+def expected_bits(indices: NDArray[np.int64]) -> bytes:
     """Return the bits that NumPy takes. NumPy has DirectML's negative indices."""
     return np.take_along_axis(DATA, indices, axis=1).tobytes()
 
@@ -48,7 +48,7 @@ def test_a_copied_operator_keeps_its_descriptor_and_options(way: str, device: st
     operator(DATA, INDICES)  # prepared calls are not pickled
     again = COPIES[way](operator)
     assert (again.desc, repr(again), again.plan) == (operator.desc, repr(operator), operator.plan)
-    assert again(DATA, INDICES).tobytes() == taken(INDICES)
+    assert again(DATA, INDICES).tobytes() == expected_bits(INDICES)
     beyond = INDICES + 1
     if policy == "raise":
         with pytest.raises(IndexError, match=r"IndicesTensor\[0, 0\] = 3 is out of range"):
@@ -57,7 +57,7 @@ def test_a_copied_operator_keeps_its_descriptor_and_options(way: str, device: st
         expected = np.where(beyond == 3, np.float32(7), np.take_along_axis(DATA, beyond % 3, axis=1))
         assert again(DATA, beyond).tobytes() == expected.tobytes()
     else:
-        assert again(DATA, beyond).tobytes() == taken(np.minimum(beyond, 2))
+        assert again(DATA, beyond).tobytes() == expected_bits(np.minimum(beyond, 2))
 
 
 def test_a_pickled_operator_runs_in_another_process() -> None:
@@ -70,7 +70,7 @@ def test_a_pickled_operator_runs_in_another_process() -> None:
         timeout=120,
         check=True,
     )
-    assert ended.stdout == taken(INDICES)
+    assert ended.stdout == expected_bits(INDICES)
 
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
@@ -83,8 +83,8 @@ def test_models_and_fused_programs_can_be_pickled(way: str) -> None:
     model = dg.onnx.Backend.prepare(MODEL)
     model.run([DATA, INDICES])
     (found,) = COPIES[way](model).run([DATA, INDICES])
-    assert found.tobytes() == taken(INDICES)
-    assert COPIES[way](dg.fuse(PROBLEM))(DATA, INDICES).tobytes() == taken(INDICES)
+    assert found.tobytes() == expected_bits(INDICES)
+    assert COPIES[way](dg.fuse(PROBLEM))(DATA, INDICES).tobytes() == expected_bits(INDICES)
     assert COPIES[way](dg.index[::-1, 1:])(DATA).tobytes() == DATA[::-1, 1:].tobytes()
     assert COPIES[way](PROBLEM) == PROBLEM
 

@@ -57,11 +57,11 @@ def test_a_run_with_fresh_seeds_ends_with_commands_that_repeat_it() -> None:
     said: list[str] = []
     fails = 'echo "repeat: DMLGATHER_SEED=$DMLGATHER_SEED ci/test x"; false'
     assert with_fresh_seeds(3, ["bash", "-c", fails], said.append) == 1
-    told = said[-1].splitlines()
-    assert told[0] == "3 of 3 seeds failed"
+    summary = said[-1].splitlines()
+    assert summary[0] == "3 of 3 seeds failed"
     seeds = [line.split()[2].rstrip(",") for line in said if line.startswith("=== seed")]
     assert len(set(seeds)) == 3
-    assert told[1:] == sorted(f"repeat: DMLGATHER_SEED={seed} ci/test x" for seed in seeds)
+    assert summary[1:] == sorted(f"repeat: DMLGATHER_SEED={seed} ci/test x" for seed in seeds)
     assert with_fresh_seeds(2, ["true"], said.append) == 0
     assert said[-1] == "0 of 2 seeds failed"
 

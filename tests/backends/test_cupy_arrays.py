@@ -174,7 +174,7 @@ def rig() -> Iterator[Rig]:
 
 def test_arrays_of_jax_are_never_written(rig: Rig) -> None:
     """JAX's arrays are immutable."""
-    out = rig.libraries["jax"].made(np.zeros((COUNT, WIDTH), np.float32))
+    out = rig.libraries["jax"].array(np.zeros((COUNT, WIDTH), np.float32))
     with pytest.raises(ValueError, match="out is read-only"):
         dg.compile(gather())(placed(TABLE), placed(IDS), out=out)
 

@@ -60,7 +60,7 @@ class Call:
             np.zeros((COUNT, WIDTH), np.float32),
         ]
         self.owners = [None if name is None else rig.libraries[name] for name in names]
-        self.arrays: list[Any] = [owner and owner.made(array) for owner, array in zip(self.owners, given, strict=True)]
+        self.arrays: list[Any] = [owner and owner.array(array) for owner, array in zip(self.owners, given, strict=True)]
         self.expected = given[0][given[1][0]].tobytes()
         if "interface, no stream" in names:
             rig.libraries["interface, no stream"].stream.synchronize()
@@ -145,12 +145,12 @@ RUNS: list[tuple[Callable[[Call], Any], tuple[str | None, ...]]] = [
 ]
 
 
-def shown(value: Any) -> str:
+def label(value: Any) -> str:
     return value.__name__ if callable(value) else " | ".join(str(name or "new") for name in value)
 
 
 @gpu
-@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
+@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=label)
 def test_a_call_runs_after_writers_and_before_users_of_its_arrays(
     rig: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_call_runs_after_writers_and_before_users_of_its_arrays(
 
 
 @gpu
-@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
+@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=label)
 def test_per_thread_default_streams_keep_the_order(
     per_thread: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
@@ -174,7 +174,7 @@ def recorded_streams(call: Call) -> list[set[int]]:
 
 
 @gpu
-@pytest.mark.parametrize("run", [called, bound], ids=shown)
+@pytest.mark.parametrize("run", [called, bound], ids=label)
 def test_calls_on_tensors_alone_can_be_captured_by_pytorch(rig: Rig, run: Callable[[Call], Any]) -> None:
     """A call on PyTorch's stream waits for nothing, records nothing and keeps nothing, so torch.cuda.graph can capture it."""
     call, side = Call(rig, "torch", "torch", "torch"), TorchStream(lane())
@@ -197,8 +197,8 @@ def test_calls_on_tensors_alone_can_be_captured_by_pytorch(rig: Rig, run: Callab
 
 
 @gpu
-@pytest.mark.parametrize("libraries", [each for each in WITH_OUT if "torch" in each], ids=shown)
-@pytest.mark.parametrize("run", [called, fused, on_buffers], ids=shown)
+@pytest.mark.parametrize("libraries", [each for each in WITH_OUT if "torch" in each], ids=label)
+@pytest.mark.parametrize("run", [called, fused, on_buffers], ids=label)
 def test_pytorch_records_the_given_stream_and_is_ordered_with_it(rig: Rig, run: Callable[..., Any], libraries: Any) -> None:
     """PyTorch's allocator works on another stream than PyTorch, and waits only for streams that were recorded."""
     if run is fused:
@@ -308,7 +308,7 @@ class Tables:
         return len(Storage.alive) - self.before
 
     def result(self, run: Callable[[Any, Any], Any] = OPERATOR.__call__) -> Any:
-        return run(self._rig.libraries["jax"].made(TABLE), self.ids)
+        return run(self._rig.libraries["jax"].array(TABLE), self.ids)
 
     def right(self, *results: Any) -> bool:
         """Return True if the results are right after all freed memory was overwritten."""
@@ -404,7 +404,7 @@ def test_a_failed_call_keeps_its_arrays_only_until_the_next(rig: Rig, jax: Table
     streams.KEPT.finish()
     for _ in range(2):
         with pytest.raises(ValueError, match="expected shape"):
-            OPERATOR(rig.libraries["jax"].made(TABLE[:2]), jax.ids)
+            OPERATOR(rig.libraries["jax"].array(TABLE[:2]), jax.ids)
         sys.modules["cupy"].cuda.Device(0).synchronize()
     assert jax.kept() == len(streams.KEPT) <= 1
     assert jax.right(jax.result())
@@ -473,7 +473,7 @@ def recorded_on_another() -> Any:
 @gpu
 @as_late_as_allowed
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("run", [called, bound, on_buffers], ids=shown)
+@pytest.mark.parametrize("run", [called, bound, on_buffers], ids=label)
 def test_a_broken_order_is_noticed(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, run: Callable[[Call], Any], broken: tuple[Any, str, Any]
 ) -> None:

@@ -24,7 +24,7 @@ def log(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     properties = runtime.getDeviceProperties
     monkeypatch.setattr(runtime, "getDeviceProperties", lambda number: {**properties(number), "l2CacheSize": 2**16})
 
-    def told(module: Any, name: str, words: str, place: int = -1) -> None:
+    def record(module: Any, name: str, words: str, place: int = -1) -> None:
         plain = getattr(module, name)
 
         def call(*arguments: Any) -> Any:
@@ -33,13 +33,13 @@ def log(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(module, name, call)
 
-    told(cupy.cuda.driver, "launchKernel", "launch on", -3)
+    record(cupy.cuda.driver, "launchKernel", "launch on", -3)
     for name, words in (("memsetAsync", "flush on"), ("memcpyAsync", "copy on"), ("deviceSynchronize", "wait for device")):
-        told(runtime, name, words)
+        record(runtime, name, words)
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 2.0)
     monkeypatch.setattr(runtime, "deviceGetLimit", limits.__getitem__)
     monkeypatch.setattr(runtime, "deviceSetLimit", limits.__setitem__)
-    told(runtime, "deviceSetLimit", "limit is")
+    record(runtime, "deviceSetLimit", "limit is")
     return asked
 
 

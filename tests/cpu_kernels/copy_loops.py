@@ -37,7 +37,7 @@ def program(isa: str, kernels: Path = KERNELS, own: Sequence[str] = SANITIZED) -
     return built.once("cpu-kernels", base, objects, NAME, link)
 
 
-def tried(made: Path, seed: int, boxes: int, launcher: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+def run_program(made: Path, seed: int, boxes: int, launcher: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Return the result of the program, started by `launcher`."""
     return processes.run([*launcher, made, str(seed), str(boxes)])
 

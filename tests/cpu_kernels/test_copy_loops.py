@@ -14,7 +14,7 @@ import pytest
 from tests import built, processes
 from tests.cpu_kernels import processors
 from tests.cpu_kernels.building import KERNELS
-from tests.cpu_kernels.copy_loops import BROKEN, FLAGS, SOURCES, WARNINGS, program, tried
+from tests.cpu_kernels.copy_loops import BROKEN, FLAGS, SOURCES, WARNINGS, program, run_program
 from tests.cpu_kernels.processors import HASWELL, OLDEST, SETS, X86_64, Emulated
 from tests.noticing import BrokenPrograms
 
@@ -38,7 +38,7 @@ def check_all_loops_ran(isa: str, done: subprocess.CompletedProcess[str], least:
 def test_every_loop_copies_its_box_and_nothing_else(isa: str) -> None:
     """Outputs have no wrong byte inside or outside the box, and no byte outside the buffers is read or written."""
     processors.need(isa)
-    check_all_loops_ran(isa, tried(program(isa), 1, 6000), 20)
+    check_all_loops_ran(isa, run_program(program(isa), 1, 6000), 20)
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_the_test_program_itself_needs_only_the_baseline(isa: str) -> None:
 @pytest.mark.parametrize("processor", [HASWELL, OLDEST], ids=["AVX2", "oldest"])
 def test_emulated_processors_run_the_loops_that_they_have(processor: Emulated, isa: str) -> None:
     """The programs have no sanitizers, as qemu cannot emulate their memory."""
-    done = tried(program(isa, own=("-O2",)), 1, 600, processor.launcher())
+    done = run_program(program(isa, own=("-O2",)), 1, 600, processor.launcher())
     if isa in processor.sets:
         check_all_loops_ran(isa, done, 2)
     else:
@@ -72,7 +72,7 @@ def judge(change: str, seed: int) -> tuple[str, str]:
     """Return the faults of the box of a seed in the correct loops, and in broken ones."""
     with tempfile.TemporaryDirectory() as folder:
         both = program(BROKEN[change].isa), BROKEN[change].program(Path(folder))
-    sound, broken = (tried(made, seed, 1) for made in both)
+    sound, broken = (run_program(made, seed, 1) for made in both)
     return sound.stdout + sound.stderr if sound.returncode else "", broken.stdout + broken.stderr if broken.returncode else ""
 
 

@@ -18,14 +18,14 @@ DRIVER = "pool_driver.c"
 OPTIONS = {"TSAN_OPTIONS": "atexit_sleep_ms=0", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
 
 
-def driven(driver: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_driver(driver: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Return the driver's result. The driver ends after 60 seconds at the latest."""
     known = {name: value for name, value in os.environ.items() if name != "DMLGATHER_NUM_THREADS"}
     return processes.run([driver, *map(str, words)], env={**known, **OPTIONS, **environment})
 
 
 def clean(driver: Path, *words: object, **environment: str) -> str:
-    done = driven(driver, *words, **environment)
+    done = run_driver(driver, *words, **environment)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout.strip()
 
@@ -190,7 +190,7 @@ def test_a_broken_pool_is_noticed(name: str, tmp_path: Path) -> None:
     (tmp_path / "pool.c").write_text(text.replace(broken.before, broken.after))
     (tmp_path / "pool.h").write_bytes((KERNELS / "pool.h").read_bytes())
     flags = () if broken.way is FORK else THREAD
-    done = driven(program(DRIVER, (*flags, "-Wno-error"), tmp_path), *broken.way)
+    done = run_driver(program(DRIVER, (*flags, "-Wno-error"), tmp_path), *broken.way)
     assert done.returncode
     assert re.search(broken.says, done.stderr), done.stderr
 

@@ -63,7 +63,7 @@ def program() -> Path:
     return built.once("dump-header", str(files[0]), files, "program", build)  # the program prints its path
 
 
-def written(words: str, *arguments: object, **environment: str) -> bytes:
+def output_of(words: str, *arguments: object, **environment: str) -> bytes:
     """Return the program's output for these words."""
     done = subprocess.run(
         [program(), *map(str, arguments or ("stream",))],

@@ -24,7 +24,7 @@ from dmlgather.directml.dxdispatch.descriptor_lines import check_lines_file
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.fields import wire_name
 from tests.directml.making import make
-from tests.dump_header.building import words, written
+from tests.dump_header.building import output_of, words
 
 L = FeatureLevel
 HEADER_TYPES = list(DataType)[:12]
@@ -75,7 +75,7 @@ names = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(['a
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(descriptors(), names), min_size=1, max_size=12))
 def test_fields_round_trip_from_cpp_to_python(batch: list[tuple[OperatorDesc, str]]) -> None:
-    lines = written("".join(words(desc, name) for desc, name in batch)).splitlines()
+    lines = output_of("".join(words(desc, name) for desc, name in batch)).splitlines()
     assert len(lines) == len(batch)
     for line, (desc, name) in zip(lines, batch, strict=True):
         document = json.loads(line)
@@ -104,7 +104,7 @@ def test_legal_descriptors_pass_the_check(tmp_path: Path) -> None:
 
 def _checked(text: str, folder: Path) -> CheckedFile:
     file = folder / "dump.jsonl"
-    file.write_bytes(written(text))
+    file.write_bytes(output_of(text))
     return check_lines_file(file, L.LEVEL_6_4)
 
 
@@ -155,21 +155,21 @@ def test_unknown_operators_are_counted_in_notes(tmp_path: Path) -> None:
 
 def test_invalid_utf8_in_a_name_is_replaced() -> None:
     raw = b"a\xff\xc3(\xed\xa0\x80\xe2\x82\xacz"
-    (line,) = written("44 " + raw.hex() + " null").splitlines()
+    (line,) = output_of("44 " + raw.hex() + " null").splitlines()
     assert json.loads(line)["name"] == "a\ufffd\ufffd(\ufffd\ufffd\ufffd€z" == raw.decode("utf-8", "replace")
 
 
 def test_dumps_are_appended_to_a_file(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
-    written("44 61 null 44 62 null", "file", file)
-    written("44 63 null", "file", file)
+    output_of("44 61 null 44 62 null", "file", file)
+    output_of("44 63 null", "file", file)
     assert [json.loads(line)["name"] for line in file.read_text().splitlines()] == ["a", "b", "c"]
 
 
 def test_threads_write_whole_lines(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
     gather = f"67 72 desc {T} {I2} {T23} 0 1"
-    written(" ".join([gather] * 100), "threads", file)
+    output_of(" ".join([gather] * 100), "threads", file)
     lines = file.read_bytes().splitlines()
     assert (len(lines), len(set(lines))) == (400, 1)
     assert parse_descriptor(json.loads(lines[0])).operator.name == "GATHER"
@@ -178,24 +178,24 @@ def test_threads_write_whole_lines(tmp_path: Path) -> None:
 def test_the_macro_creates_the_operator_and_names_the_place(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
     two = f"67 - desc {T} {I2} {T23} 0 1 44 - null"
-    assert written(two, "create", DMLGATHER_DUMP=str(file)) == b""
+    assert output_of(two, "create", DMLGATHER_DUMP=str(file)) == b""
     gather, relu = map(json.loads, file.read_text().splitlines())
     assert gather["name"] == relu["name"]
     assert "program.cpp:" in gather["name"]
     assert "DMLGATHER_CREATE_OPERATOR(&device" in _line_at(gather["name"])
     file.unlink()
-    assert written(two, "create", DMLGATHER_DUMP="") == b""
+    assert output_of(two, "create", DMLGATHER_DUMP="") == b""
     assert not file.exists()
 
 
 def test_dmlgather_place_names_file_and_line() -> None:
-    (line,) = written("44 - null", "place").splitlines()
+    (line,) = output_of("44 - null", "place").splitlines()
     assert "DMLGATHER_PLACE" in _line_at(json.loads(line)["name"])
 
 
 def test_create_operator_takes_a_null_name(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
-    assert written("44 - null", "unnamed", DMLGATHER_DUMP=str(file)) == b""
+    assert output_of("44 - null", "unnamed", DMLGATHER_DUMP=str(file)) == b""
     assert json.loads(file.read_text()) == {"type": "DML_OPERATOR_ACTIVATION_RELU"}
 
 
@@ -206,5 +206,5 @@ def _line_at(place: str) -> str:
 
 def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="cannot be written") as raised:
-        written("44 61 null 44 62 null", "create", DMLGATHER_DUMP=str(tmp_path / "nowhere" / "dump.jsonl"))
+        output_of("44 61 null 44 62 null", "create", DMLGATHER_DUMP=str(tmp_path / "nowhere" / "dump.jsonl"))
     assert str(raised.value).count("DMLGATHER_DUMP=") == 1

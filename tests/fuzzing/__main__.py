@@ -90,7 +90,7 @@ def harm(folder: Path, before: dict[str, str]) -> str:
     return next((f"changed {Path(name).suffix or name}" for name, content in before.items() if after.get(name) != content), "")
 
 
-def written(scratch: Path) -> tuple[float, bytes]:
+def translation_cost(scratch: Path) -> tuple[float, bytes]:
     """Return the CPU seconds of translating a small model, mostly for loading libraries, and its ONNX file."""
     small, path = ROOT / "examples/directml/gather_2.json", scratch / "small.onnx"
     with (scratch / "out").open("wb") as out:
@@ -107,21 +107,21 @@ def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: flo
     command = [sys.executable, "-m", *module, *arguments[1:]]
     with out.open("wb") as to_out, err.open("wb") as to_err:
         code, seconds, memory = _measured(command, scratch / "used", to_out, to_err)
-    told, said = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
+    printed, logged = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
     if code not in (0, 1, 2):
         return f"exit code {code}"
-    if "Traceback" in said:
+    if "Traceback" in logged:
         return "traceback"
-    if "internal error" in said:
-        return said[said.index("internal error") :].splitlines()[0][:200]
+    if "internal error" in logged:
+        return logged[logged.index("internal error") :].splitlines()[0][:200]
     runs = arguments[0] in RUNS
     if seconds > SECONDS + loaded + RUNNING[0] * runs:
         return f"{seconds:.1f} seconds"
     if memory > MEMORY + RUNNING[1] * runs:
         return f"{memory // 10**6} MB"
-    if steering := {character for character in told + said if not (character.isprintable() or character in "\n\t")}:
+    if steering := {character for character in printed + logged if not (character.isprintable() or character in "\n\t")}:
         return f"control characters {sorted(map(ascii, steering))}"
-    return _unreadable(told, form)
+    return _unreadable(printed, form)
 
 
 _MEASURE = """
@@ -170,7 +170,7 @@ def main(seconds: float, seed: int) -> int:
     print(f"seed {seed}, {seconds:g} seconds", flush=True)
     with tempfile.TemporaryDirectory(prefix="dmlgather-fuzz-") as temporary:
         folder, scratch = Path(temporary, "files"), Path(temporary)
-        cases, (loaded, model) = whole_cases(Path(temporary, "whole")), written(scratch)
+        cases, (loaded, model) = whole_cases(Path(temporary, "whole")), translation_cost(scratch)
         while time.monotonic() - start < seconds:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()

@@ -153,10 +153,10 @@ def test_one_of_many_trials_is_large() -> None:
 
 
 def test_a_time_limit_ends_the_selftest() -> None:
-    told: list[tuple[int, int, str]] = []
-    report = run(seconds=0.3, progress=lambda *all: told.append(all))
-    assert report.trials == len(told) > 0
-    assert told[0] == (0, 0, "cpu, plan 0")
+    progress: list[tuple[int, int, str]] = []
+    report = run(seconds=0.3, progress=lambda *step: progress.append(step))
+    assert report.trials == len(progress) > 0
+    assert progress[0] == (0, 0, "cpu, plan 0")
     assert run(trials=3, seconds=1e-9).trials == 1
 
 

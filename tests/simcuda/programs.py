@@ -211,18 +211,18 @@ def a_driver_that_is_too_old_for_the_ptx() -> None:
 def a_wait_left_out() -> None:
     """Streams wait for each other only if they are told to."""
     copy, stream = kernel(*COPY), another_stream()
-    for told in (False, True):
+    for ordered in (False, True):
         x, y = cupy.zeros(COUNT, np.int32), cupy.zeros(COUNT, np.int32)
         wait()
         x += 5
-        if told:
+        if ordered:
             event = cupy.cuda.Event()
             event.record()
             stream.wait_event(event)
         with stream:
             copy((1,), (COUNT,), (x, y))
         stream.synchronize()
-        assert bool((cupy.asnumpy(y) == 5).all()) == told
+        assert bool((cupy.asnumpy(y) == 5).all()) == ordered
     assert SIMULATED.simcuda_handles(0) >= 1
 
 
@@ -240,19 +240,19 @@ def blocking_streams_wait_for_the_legacy_one() -> None:
 def an_array_let_go_too_early() -> None:
     """Memory that returns to the pool before another stream has read it is overwritten. An event prevents it."""
     copy, stream = kernel(*COPY), another_stream()
-    for told in (False, True):
+    for ordered in (False, True):
         cupy.get_default_memory_pool().free_all_blocks()  # so that the next array gets the memory of the dropped one
         x, y = numbers(), cupy.zeros(COUNT, np.int32)
         wait()
         with stream:
             copy((1,), (COUNT,), (x, y))
-        if told:
+        if ordered:
             cupy.cuda.get_current_stream().wait_event(stream.record())
         del x
         reused = cupy.full(COUNT, -1, np.int32)
         cupy.cuda.get_current_stream().synchronize()
         stream.synchronize()
-        assert bool((y.get() == np.arange(COUNT)).all()) == told
+        assert bool((y.get() == np.arange(COUNT)).all()) == ordered
         del y, reused
 
 
@@ -260,17 +260,17 @@ def a_copy_between_devices_that_does_not_wait() -> None:
     copy, x = kernel(*COPY), cupy.zeros(COUNT, np.int32)
     copy.compile()
     wait()
-    for told in (False, True):
-        x[:] = 5 + told
+    for ordered in (False, True):
+        x[:] = 5 + ordered
         event = cupy.cuda.Event()
         event.record()
         with cupy.cuda.Device(1), another_stream() as stream:
-            if told:
+            if ordered:
                 stream.wait_event(event)
             y = cupy.empty(COUNT, np.int32)
             y.data.copy_from_device_async(x.data, x.nbytes)
             stream.synchronize()
-            assert bool((y.get() == 5 + told).all()) == told
+            assert bool((y.get() == 5 + ordered).all()) == ordered
         wait()
 
 
