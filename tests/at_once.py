@@ -1,4 +1,4 @@
-"""Threads that do the same at the same time, switching as often as they can."""
+"""Threads that run the same function at the same time, and switch as often as possible."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import TypeVar
 
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+Argument = TypeVar("Argument")
+Outcome = TypeVar("Outcome")
 
-SOON = 1e-6
-"""Seconds after which a thread that runs Python lets another one run."""
+SWITCH_SECONDS = 1e-6
+"""Time after which a thread that runs Python lets another thread run."""
 
 
-def at_once(work: Callable[[Given], Found], each: Iterable[Given]) -> list[Found]:
-    """What `work` returns for each, from as many threads, none of which begins before all are there."""
-    given = list(each)
-    start, interval = Barrier(len(given)), sys.getswitchinterval()
+def at_once(work: Callable[[Argument], Outcome], each: Iterable[Argument]) -> list[Outcome]:
+    """Return `work` of each argument. Each has a thread of its own; all threads start together."""
+    arguments = list(each)
+    start, interval = Barrier(len(arguments)), sys.getswitchinterval()
 
-    def begin(one: Given) -> Found:
+    def begin(argument: Argument) -> Outcome:
         start.wait()
-        return work(one)
+        return work(argument)
 
-    sys.setswitchinterval(SOON)
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        with ThreadPoolExecutor(len(given)) as pool:
-            return list(pool.map(begin, given))
+        with ThreadPoolExecutor(len(arguments)) as pool:
+            return list(pool.map(begin, arguments))
     finally:
         sys.setswitchinterval(interval)

@@ -1,4 +1,4 @@
-"""How many random chains each dialect's heavy test runs, and the seeds of many cases in one test."""
+"""The number of random chains in each dialect's heavy test, and seeds for many cases in one test."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests import seeds
 CHAINS = int(os.environ.get("CHAINS", "2000"))
 """`ci/heavy chains COUNT` sets it."""
 
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 
-def each_seed(check: Callable[[int], Found], count: int = CHAINS) -> list[Found]:
-    """What `check` gives for so many seeds in a row. An error of it names its seed."""
+def each_seed(check: Callable[[int], Outcome], count: int = CHAINS) -> list[Outcome]:
+    """Return `check` of `count` consecutive seeds. An error is raised with a note of its seed."""
     first = seeds.seed(60)
-    found = []
+    outcomes = []
     for seed in range(first, first + count):
         try:
-            found.append(check(seed))
+            outcomes.append(check(seed))
         except BaseException as error:  # pytest.fail's as well
             error.add_note(f"The case that failed has seed {seed}.")
             raise
-    return found
+    return outcomes

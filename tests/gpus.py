@@ -1,4 +1,4 @@
-"""Arrays of CuPy for the tests that are marked gpu, which run on a GPU (ci/gpu) and on the simulated one (ci/heavy gpu)."""
+"""Arrays of CuPy for tests with the marker gpu. They run on a GPU (ci/gpu) and on the simulated GPU (ci/heavy gpu)."""
 
 from __future__ import annotations
 
@@ -23,26 +23,36 @@ ROOT = Path(__file__).parents[1]
 as_late_as_allowed = pytest.mark.skipif(
     os.environ.get("SIMCUDA_LATE") != "1", reason="shows what is too early only where all else is late: SIMCUDA_LATE=1"
 )
-"""Marks a test whose fault a GPU, or another order, shows by chance alone."""
+"""Marks a test whose fault would show only by chance on a GPU, or in another order of work."""
 simulated = pytest.mark.skipif(
     "SIMCUDA_LATE" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
 )
-"""Marks a test of GPUs of other kinds."""
+"""Marks a test that sets properties of the GPU."""
 
 SECOND = pytest.param("cuda:1", marks=pytest.mark.gpu(devices=2))
-"""The device of a test that runs elsewhere as well."""
+"""The second GPU, among other devices of a parametrised test."""
 NUMBERS = [np.dtype(kind) for kind in "?bhilBHILefdFD"] + [np.dtype(ml_dtypes.bfloat16)]
-"""Types of elements that every supported CuPy has."""
+"""Element types of every supported CuPy."""
+
+
+class CoreStream:
+    """A stream that has only the protocol of `cuda.core`."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._stream.ptr
 
 
 def late() -> bool:
-    """Whether work is done as late as CUDA allows."""
+    """Return True if the simulated GPU works as late as CUDA allows."""
     return os.environ.get("SIMCUDA_LATE") == "1"
 
 
 @contextmanager
 def same_streams() -> Iterator[None]:
-    """What happens meanwhile leaves the current GPU, and CuPy's current streams, as they were."""
+    """Assert that the block does not change the current GPU and CuPy's current streams."""
     cuda = driver.require(0).cuda
     count = cuda.runtime.getDeviceCount()
 
@@ -55,9 +65,7 @@ def same_streams() -> Iterator[None]:
 
 
 def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
-    """A copy on GPU `number`, in the order of its current stream, that lies there as `array` does here: strides, and the address
-    modulo 16.
-    """
+    """Return a copy on GPU `number` with the same strides and the same address modulo 16. The current stream writes it."""
     cupy = driver.require(number)
     low, high = np.lib.array_utils.byte_bounds(array)
     size = high - low if array.size else 0
@@ -71,18 +79,18 @@ def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
 
 
 def host(found: Any) -> np.ndarray[Any, Any]:
-    """A result as an array of NumPy, wherever it lies."""
+    """Return a result of any device as an array of NumPy."""
     array: np.ndarray[Any, Any] = found if isinstance(found, np.ndarray) else found.get()
     return array
 
 
 @contextmanager
 def nothing_new(*, results: bool = False) -> Iterator[None]:
-    """Meanwhile nothing is compiled, and no memory is allocated, neither in CuPy's pool (but for results) nor beside it."""
+    """Fail if the block compiles a kernel or allocates memory. results: allow allocations in CuPy's pool."""
     cupy = driver.require(0)
 
     def refuse(*arguments: Any, **named: Any) -> Any:
-        pytest.fail(f"something new is made: {arguments} {named}")
+        pytest.fail(f"compiled or allocated: {arguments} {named}")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cupy.cuda, "Memory", refuse)
@@ -92,7 +100,7 @@ def nothing_new(*, results: bool = False) -> Iterator[None]:
 
 
 def modules() -> Iterator[Path]:
-    """The modules that have such tests. Those that lack a package, such as JAX, are named on standard error and left out."""
+    """Yield the modules with such tests. A module that needs a missing package is skipped and named on standard error."""
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         if re.search(r"mark\.gpu\b|CallsContract", path.read_text(encoding="utf-8")):  # whose tests a dialect's module inherits
             name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")

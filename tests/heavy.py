@@ -1,6 +1,6 @@
-"""The scripts beside the ordinary suite, as a table: what each shows, how long it takes, and before which changes it is due.
+"""The heavier checks beside the ordinary suite, as a table: purpose, duration, and the changes before which each is due.
 
-`ci/heavy` prints the table, and `ci/heavy NAME` runs a row. It needs no package: a row installs what it needs.
+`ci/heavy` prints the table, and `ci/heavy NAME` runs a row. This module needs no package; each row installs what it needs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from tests.seeds import ROOT, VARIABLE, fresh
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A row: a run of pytest with the arguments `tests`, whose place those of the command line take, of a module, or a command.
+    """A row: a run of pytest, of a module, or of a command.
 
-    minutes: about, of two cores, whole. due: before changes of what. count: the environment variable of what is counted, what
-    that is, and how many without an argument. short: its command in `.ci/run`, if it has one.
+    tests: arguments of pytest; arguments of the command line replace them. minutes: approximate duration on two cores. due: the
+    changes before which it should run. count: an environment variable for a number of cases, their name, and the default number.
+    short: its command in `.ci/run`, if it has one.
     """
 
     name: str
@@ -36,12 +37,12 @@ class Check:
 
     @property
     def usage(self) -> str:
-        """The row's command, as one types it."""
+        """The command line of the row."""
         argument = "" if self.count is None else f" {self.count[1].upper()}"
         return f"ci/heavy {self.name}{argument}"
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Run it. ValueError for a count that is no number. Returns the exit status."""
+        """Run the check and return the exit status. ValueError if the count is not a number."""
         rest, stated, variables = list(arguments), "", dict[str, str]()
         if self.count is not None:
             variable, counted, many = self.count
@@ -232,7 +233,7 @@ CHECKS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns its exit status."""
+    """Run the command. Return its exit status."""
     parser = argparse.ArgumentParser(
         "ci/heavy",
         description="Runs a check beside the ordinary suite; lists them without a name.",
@@ -251,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         whole = [f"{each.usage:28}{each.minutes:4} min  {each.does.partition('. ')[0]}" for each in CHECKS]
         print("\n".join(short if chosen.short else whole))
         return 0
-    if not check.module and {"-h", "--help"} & {*chosen.arguments}:  # a module says more itself
+    if not check.module and {"-h", "--help"} & {*chosen.arguments}:  # a module has a help text of its own
         print(f"{check.usage}: {check.does}. About {check.minutes} minutes; due before changes of {check.due}")
         return 0
     try:
@@ -264,12 +265,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def with_fresh_seeds(count: int, command: Sequence[str], show: Callable[[str], None] = print) -> int:
-    """Run a command with so many seeds, and end with the commands that repeat what failed. Returns 1 if something did."""
+    """Run a command with `count` fresh seeds, then show the commands that repeat failures. Return 1 if a run failed."""
     failures, repeats = 0, set[str]()
     for number in range(1, count + 1):
         seed = fresh()
         show(f"=== seed {seed}, {number} of {count}")
-        said: list[str] = []
+        repeat_lines: list[str] = []
         with subprocess.Popen(
             command,
             cwd=ROOT,
@@ -282,10 +283,10 @@ def with_fresh_seeds(count: int, command: Sequence[str], show: Callable[[str], N
             assert process.stdout is not None
             for line in process.stdout:
                 show(line.rstrip("\n"))
-                said += [line.strip()] * line.startswith("repeat: ")
+                repeat_lines += [line.strip()] * line.startswith("repeat: ")
         if process.returncode:
             failures += 1
-            repeats.update(said or [f"repeat: {VARIABLE}={seed} {shlex.join(command)}"])
+            repeats.update(repeat_lines or [f"repeat: {VARIABLE}={seed} {shlex.join(command)}"])
     show("\n".join([f"{failures} of {count} seeds failed", *sorted(repeats)]))
     return int(failures > 0)
 

@@ -1,4 +1,4 @@
-"""Importing this keeps openvino from its telemetry, which writes into the home directory, calls a server and forks a process."""
+"""Importing this module disables openvino's telemetry, which writes to the home directory, calls a server and forks."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import sys
 
 TELEMETRY = "openvino_telemetry"
 
-sys.modules.setdefault(TELEMETRY, None)  # type: ignore[arg-type] # its import fails, and openvino takes its own stub instead
+sys.modules.setdefault(TELEMETRY, None)  # type: ignore[arg-type] # its import fails, so openvino uses a stub

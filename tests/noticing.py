@@ -1,11 +1,11 @@
-"""Programs that are broken on purpose, and for each a case that notices it.
+"""Deliberately broken programs, and a case for each that notices it.
 
-The cases are in `tests/noticed.json`, most of them as the seed of one: a test runs one on the program as it is and on the broken
-one. Drawing until something shows is what `python -m tests.noticing` does:
+The cases are in `tests/noticed.json`. Most are the seed of a case. A test runs the case on the correct program and on the broken
+one. `python -m tests.noticing` searches for new cases at random:
 
 -                    for each broken program whose case no longer notices it, search for another one and store it
-FILE                 the same for those of a test file
-FILE NAME            for one of them
+FILE                 the same for the programs of a test file
+FILE NAME            the same for one of these programs
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("noticed.json")
 MOST = 3000
-"""Cases that a search draws for one program."""
+"""Number of cases that a search tries for one program."""
 
 Judge = Callable[[str, Any], tuple[str, str]]
-"""Takes a broken program's name and a case. Returns what is wrong, "" if nothing, with the program as it is and broken."""
+"""Takes a broken program's name and a case. Returns the faults of the correct and of the broken program, "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPrograms:
-    """Those of one test file, which calls this PROGRAMS.
+    """Broken programs of one test file, which calls them PROGRAMS.
 
-    test: its path from the root. find: what draws a case that notices a program, where a case is not a seed.
+    test: the file's path from the root. find: returns a case that notices a program, if the file's cases are not seeds.
     """
 
     test: str
@@ -42,16 +42,16 @@ class BrokenPrograms:
     find: Callable[[str], Any] | None = None
 
     def check(self, name: str) -> str:
-        """What shows that the program is broken. AssertionError if its stored case does not, or fails without the error."""
+        """Return the fault that the stored case shows. AssertionError if there is none, or one in the correct program."""
         case = self.case(name)
         sound, broken = self.judge(name, case)
-        told = f"the case of {name!r}, {_told(case)}"
-        assert not sound, f"{told}, fails on the program as it is: {sound}"
-        assert broken, f"{told}, no longer notices it: the program or the draw has changed; {self._search(name)}"
+        named = f"the case of {name!r}, {_named(case)}"
+        assert not sound, f"{named}, fails on the program as it is: {sound}"
+        assert broken, f"{named}, no longer notices it: the program or the draw has changed; {self._search(name)}"
         return broken
 
     def case(self, name: str) -> Any:
-        """The stored case of a program. AssertionError if there is none, or if one is stored of a program that is gone."""
+        """Return the stored case of a program. AssertionError if there is none, or if a case of a missing program is stored."""
         table = stored().get(self.test, {})
         gone = [other for other in table if other not in self.names]
         assert not gone, f"cases are stored for {gone}, which {self.test} does not break; drop them: {command(self.test)}"
@@ -62,7 +62,7 @@ class BrokenPrograms:
         return f"search for another one: {command(self.test, name)}"
 
     def search(self, name: str) -> Any:
-        """A case that notices a program. LookupError if none does, or a case fails on the program as it is."""
+        """Return a case that notices a program. LookupError if none does, or if the correct program fails in a case."""
         if self.find is not None:
             return self.find(name)
         for seed in range(MOST):
@@ -75,13 +75,13 @@ class BrokenPrograms:
 
 
 def stored() -> dict[str, dict[str, Any]]:
-    """The cases, by test file and name."""
+    """Return the cases by test file and name."""
     table: dict[str, dict[str, Any]] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
 
 
 def store(test: str, cases: dict[str, Any]) -> None:
-    """Store those of a test file, each in one line."""
+    """Store the cases of a test file, one per line."""
     table = {**stored(), test: cases}
     rows = {file: ",\n".join(f"  {_json(name)}: {_json(case)}" for name, case in table[file].items()) for file in sorted(table)}
     text = ",\n".join(f" {_json(file)}: {{\n{lines}\n }}" for file, lines in rows.items())
@@ -92,26 +92,26 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _told(case: object) -> str:
+def _named(case: object) -> str:
     return f"seed {case}" if isinstance(case, int) else f"{_json(case)[:100]}…"
 
 
 def command(*arguments: str) -> str:
-    """The command that searches, in the environment that runs this."""
+    """Return the command that searches, for the environment of this process."""
     own = Path(sys.prefix)
     python = own.relative_to(ROOT) / "bin/python" if own.is_relative_to(ROOT) else "python"
     return f"{python} -m tests.noticing {shlex.join(arguments)}"
 
 
 def programs_of(test: str) -> BrokenPrograms:
-    """What a test file breaks."""
+    """Return the broken programs of a test file."""
     module = importlib.import_module(test.removesuffix(".py").replace("/", "."))
     found: BrokenPrograms = module.PROGRAMS
     return found
 
 
 def search_all(test: str, only: str | None = None) -> list[str]:
-    """Store a case for each program of a file whose case does not notice it, and drop those that are gone. What failed."""
+    """Store a case for each program that its case does not notice, and drop cases of missing programs. Return the failures."""
     programs, failures = programs_of(test), list[str]()
     cases = {name: case for name, case in stored().get(test, {}).items() if name in programs.names}
     for name in programs.names if only is None else [only]:
@@ -123,13 +123,13 @@ def search_all(test: str, only: str | None = None) -> list[str]:
             except LookupError as error:
                 failures.append(f"{test}: {error}")
                 continue
-            print(f"{test}: {name!r} is noticed by the case of {_told(cases[name])}", flush=True)
+            print(f"{test}: {name!r} is noticed by the case of {_named(cases[name])}", flush=True)
     store(test, {name: cases[name] for name in programs.names if name in cases})
     return failures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns its exit code: 1 if a program is not noticed."""
+    """Run the command. Return its exit status: 1 if a program is not noticed."""
     parser = argparse.ArgumentParser(
         "python -m tests.noticing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

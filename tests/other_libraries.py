@@ -1,7 +1,7 @@
-"""PyTorch's, JAX's and other libraries' side of a call on a GPU, over memory of CuPy: they do not run on the simulated one.
+"""Stand-ins for PyTorch, JAX and other libraries, over memory of CuPy. The libraries themselves cannot use the simulated GPU.
 
-Each library works on a stream of its own, which waits for no other. Memory that nobody needs any more is used for something else
-at once, behind those streams that its library knows to use it: what a result holds then shows whether a call was in order.
+Each library works on a non-blocking stream of its own. Freed memory is overwritten at once, after the work of those streams that
+the library knows to use it. So a call in the wrong order gives a wrong result.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dmlgather.backends.cuda.driver import require
 from tests import seeds
 
 SPOILT = 0xEE
-"""The bytes of memory that was used for something else."""
+"""Each byte of overwritten memory."""
 
 
 _lanes: list[Any] = []
 
 
 def lane() -> Any:
-    """A new stream, which waits for no other. It never ends, so that its address is no other's."""
+    """Return a new non-blocking stream. It is never destroyed, so its address stays unique."""
     _lanes.append(require(0).cuda.Stream(non_blocking=True))
     return _lanes[-1]
 
 
 def follow(stream: int, other: int) -> None:
-    """Let a stream wait for what another one has to do by now."""
+    """Let `stream` wait for the work that is now on the stream `other`."""
     cupy = require(0)
     event = cupy.cuda.Event(disable_timing=True)
     cupy.cuda.runtime.eventRecord(event.ptr, other)
@@ -42,23 +42,23 @@ def follow(stream: int, other: int) -> None:
 
 
 class Storage:
-    """Memory of a library whose allocator works on the stream `home`. told: streams that it knows to use the memory as well."""
+    """Memory of a library whose allocator works on the stream `home`. recorded: other streams that use the memory."""
 
     alive: ClassVar = weakref.WeakSet["Storage"]()
-    """All that is needed yet."""
+    """All memory that is still referenced."""
 
     def __init__(self, base: Any, home: Any) -> None:
-        self.base, self.home, self.told = base, home, set[int]()
+        self.base, self.home, self.recorded = base, home, set[int]()
         Storage.alive.add(self)
 
     def __del__(self) -> None:
-        for stream in self.told:
+        for stream in self.recorded:
             follow(self.home.ptr, stream)
         self.base.data.memset_async(SPOILT, self.base.nbytes, self.home)
 
     @staticmethod
     def of(array: np.ndarray[Any, Any], home: Any, number: int = 0) -> Any:
-        """A packed copy of an array in such memory on GPU `number`, as an array of CuPy. `home` writes it."""
+        """Return a packed copy of an array in such memory on GPU `number`, as an array of CuPy. The stream `home` writes it."""
         cupy = require(number)
         with cupy.cuda.Device(number), home:
             base = cupy.asarray(np.frombuffer(array.tobytes() or b"\0", np.uint8))
@@ -68,21 +68,21 @@ class Storage:
 
 @dataclass(frozen=True)
 class TorchDevice:
-    """What dmlgather uses of a torch.device."""
+    """The part of torch.device that dmlgather uses."""
 
     type: str
     index: int
 
 
 class TorchStream:
-    """A torch.cuda.Stream over one of CuPy's."""
+    """A torch.cuda.Stream over a stream of CuPy."""
 
     def __init__(self, stream: Any) -> None:
         self.stream, self.cuda_stream = stream, int(stream.ptr)
 
 
 class Tensor:
-    """What docs/gpu.md and dmlgather use of a torch.Tensor on a GPU. held: as an array of CuPy."""
+    """The part of torch.Tensor that docs/gpu.md and dmlgather use. held: its memory, as an array of CuPy."""
 
     def __init__(self, held: Any) -> None:
         self.held = held
@@ -111,10 +111,10 @@ class Tensor:
     is_neg, resolve_conj, resolve_neg = is_conj, detach, detach
 
     def record_stream(self, stream: Any) -> None:
-        self.held.data.mem._owner.told.add(stream.cuda_stream)
+        self.held.data.mem._owner.recorded.add(stream.cuda_stream)
 
     def __dlpack__(self, *, stream: int, **more: Any) -> Any:
-        assert stream == -1, "PyTorch refuses some streams, and orders no other than its own"
+        assert stream == -1, "PyTorch refuses some streams, and orders only its own"
         return self.held.__dlpack__(stream=-1, **more)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -129,7 +129,7 @@ Tensor.__module__ = "torch"
 
 
 class Torch:
-    """What docs/gpu.md and dmlgather use of PyTorch. now: the current stream, as one of CuPy; not the default one, at first."""
+    """The part of PyTorch that docs/gpu.md and dmlgather use. now: the current stream, at first not the default stream."""
 
     def __init__(self) -> None:
         self.Tensor, self.strided = Tensor, Tensor.layout
@@ -183,7 +183,7 @@ class Torch:
 
 
 class JaxDevice:
-    """What dmlgather uses of a jax.Device."""
+    """The part of jax.Device that dmlgather uses."""
 
     platform = "gpu"
 
@@ -192,7 +192,7 @@ JAX_DEVICE = JaxDevice()
 
 
 class JaxArray:
-    """What dmlgather uses of a jax.Array on a GPU. held: as an array of CuPy. writer: the stream that writes it."""
+    """The part of jax.Array that dmlgather uses. held: its memory, as an array of CuPy. writer: the stream that writes it."""
 
     def __init__(self, held: Any, writer: Any) -> None:
         self.held, self._writer = held, writer
@@ -213,8 +213,8 @@ class JaxArray:
 
 
 class Jax:
-    """What dmlgather uses of JAX. xla: the stream on which it uses what it is handed. home: the one on which it makes arrays and
-    uses memory again, which knows nothing of the other.
+    """The part of JAX that dmlgather uses. xla: the stream on which JAX uses arrays from DLPack. home: the stream on which it
+    makes arrays and reuses memory. The two streams do not wait for each other.
     """
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class Jax:
 
 
 class Interfaced:
-    """An array with nothing but `__cuda_array_interface__`, version 3. more: of its fields, such as `stream`."""
+    """An array with `__cuda_array_interface__` alone, version 3. more: fields of it, such as `stream`."""
 
     def __init__(self, held: Any, **more: Any) -> None:
         self.held = held
@@ -244,7 +244,7 @@ class Interfaced:
 
 @contextmanager
 def torch_in_place() -> Iterator[Torch]:
-    """Let the stand-in for PyTorch be imported until this ends."""
+    """Let `import torch` give the stand-in for PyTorch."""
     with pytest.MonkeyPatch.context() as patch:
         torch = Torch()
         patch.setitem(sys.modules, "torch", torch)
@@ -252,21 +252,21 @@ def torch_in_place() -> Iterator[Torch]:
 
 
 class Library:
-    """Whose arrays: how one is made, on which stream they are written, and whether those who use them next do so on that stream.
-    Else their memory goes when nobody needs it.
+    """A library: how it makes an array, and the stream that writes its arrays. known: whether the library also uses and frees
+    the arrays on that stream; otherwise their memory may be overwritten as soon as no reference is left.
     """
 
     def __init__(self, make: Callable[[Any], Any], stream: Any, *, known: bool = True) -> None:
         self._make, self.stream, self.known = make, stream, known
 
-    def made(self, array: np.ndarray[Any, Any]) -> Any:
-        """Written late."""
+    def array(self, array: np.ndarray[Any, Any]) -> Any:
+        """Return the array as one of this library, written late."""
         return self._make(Storage.of(array, self.stream))
 
 
 class Rig:
-    """All of them in one process, until the stack ends. now: CuPy's current stream; that of the thread, and then PyTorch's is the
-    default one, if `per_thread`.
+    """All libraries in one process, until the stack ends. now: CuPy's current stream. per_thread: CuPy's current stream is the
+    per-thread default stream, and PyTorch's is the default stream.
     """
 
     def __init__(self, stack: ExitStack, *, per_thread: bool = False) -> None:
@@ -289,7 +289,7 @@ class Rig:
         }
 
     def spoil(self) -> None:
-        """What nobody needs is spoilt."""
+        """Wait until freed memory is overwritten."""
         for library in self.libraries.values():
             if not library.known:
                 library.stream.synchronize()

@@ -1,11 +1,11 @@
-"""Where tests get random numbers from: each generator follows from the run's seed, and from the name of the test that asks.
+"""Random numbers for tests. Each generator depends on the run's seed and on the name of the test that asks.
 
-The run's seed is DMLGATHER_SEED. Where that is not set, it follows from the commit under CI=true, and is fresh otherwise. The
-session's header prints it, and each failure prints the command that repeats the test. Nothing else in tests, ci or examples
-makes a generator without a seed: `tests/test_seeds.py` refuses it.
+The run's seed is DMLGATHER_SEED. If that is not set, the seed depends on the commit under CI=true, and is fresh otherwise. The
+header of the session prints it, and each failure prints the command that repeats the test. Nothing else in tests, ci or
+examples makes a generator without a seed: `tests/test_seeds.py` checks this.
 
-Inside a test or a fixture, each call gives other numbers: the first call, the second, and so on, each the same in every run of
-that seed, alone or between other tests. A test that hypothesis drives draws from its strategies instead.
+Within a test or a fixture, each call gives different numbers. The same call gives the same numbers in every run with that seed,
+alone or among other tests. A test with hypothesis draws from hypothesis's strategies instead.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np  # which scripts do without that ask for the seed before anything is installed
+    import numpy as np  # scripts ask for the seed before NumPy is installed
 
 VARIABLE = "DMLGATHER_SEED"
 REPEAT = "DMLGATHER_REPEAT"
-"""The environment variable in which a script of ci/ says how it runs a single test: the command that test's name goes behind."""
+"""Environment variable in which a script of ci/ gives its command for a single test. The test's name is appended to it."""
 ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
 class RunSeed:
-    """The seed of this run of tests, and where it comes from."""
+    """The seed of this test run, and its origin."""
 
     value: int
     origin: str
@@ -41,7 +41,7 @@ class RunSeed:
 
 @dataclass(slots=True)
 class _Owner:
-    """To whom the numbers belong that are drawn now, and how often it has asked."""
+    """The test or fixture that draws numbers now, and the number of its calls."""
 
     name: str
     draws: int = 0
@@ -51,7 +51,7 @@ _owners: list[_Owner] = []
 
 
 def run_seed() -> RunSeed:
-    """The seed of this run. Processes that this one starts have the same. ValueError for a DMLGATHER_SEED that is no number."""
+    """Return the seed of this run; child processes have the same. ValueError if DMLGATHER_SEED is not a number."""
     stated = os.environ.get(VARIABLE)
     if stated is None:
         found = _chosen()
@@ -75,13 +75,13 @@ def _chosen() -> RunSeed:
 
 
 def fresh() -> int:
-    """A seed that nothing has had."""
+    """Return a random seed."""
     return random.SystemRandom().getrandbits(48)
 
 
 @contextmanager
 def belonging_to(name: str) -> Iterator[None]:
-    """Numbers that are drawn meanwhile belong to this test or fixture."""
+    """Give this test or fixture the numbers that are drawn in the block."""
     _owners.append(_Owner(name))
     try:
         yield
@@ -90,7 +90,7 @@ def belonging_to(name: str) -> Iterator[None]:
 
 
 def seed(bits: int = 63) -> int:
-    """The next seed of the test or fixture that runs, of this many bits. RuntimeError outside of both."""
+    """Return the next seed of the running test or fixture, with this many bits. RuntimeError outside of tests and fixtures."""
     if not _owners:
         raise RuntimeError("random numbers belong to a test: draw them in a test or a fixture, not where a module is imported")
     owner = _owners[-1]
@@ -100,19 +100,19 @@ def seed(bits: int = 63) -> int:
 
 
 def rng() -> random.Random:
-    """A generator of Python's, with the next seed."""
+    """Return a generator of Python with the next seed."""
     return random.Random(seed())
 
 
 def numpy_rng() -> np.random.Generator:
-    """A generator of NumPy's, with the next seed."""
+    """Return a generator of NumPy with the next seed."""
     import numpy as np
 
     return np.random.default_rng(seed())
 
 
 def repeating(test: str) -> str:
-    """The command that repeats one test with this run's seed; a block of a page is repeated with its page."""
+    """Return the command that repeats a test with this run's seed. For a block of a page it repeats the page."""
     if (page := test.partition("::")[0]).endswith(".md"):
         test = page
     python = Path(sys.executable)
@@ -120,5 +120,5 @@ def repeating(test: str) -> str:
     return f"{VARIABLE}={run_seed().value} {os.environ.get(REPEAT) or own} {shlex.quote(test)}"
 
 
-if __name__ == "__main__":  # what scripts ask
+if __name__ == "__main__":  # scripts run this
     print(run_seed().value)

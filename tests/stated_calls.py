@@ -1,4 +1,4 @@
-"""Calls of every public function that moves elements, with what their problems read: the arguments, and nothing made of them."""
+"""Calls of all public functions that move elements, with the arrays that their problems read: the unchanged arguments."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ALL = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 @dataclass(frozen=True)
 class Looking:
-    """Calls of a function with an index `i` of one element, into a dimension of `size`.
+    """Calls of a function with an index `i` of one element into a dimension of `size`.
 
-    arguments: of the call. read: the arrays that its problem reads, packed.
+    arguments: the arguments of the call. read: the arrays that its problem reads, packed.
     """
 
     function: Any
@@ -37,7 +37,7 @@ class Looking:
 
 
 def indices(size: int, dtype: str) -> list[Any]:
-    """The first, the last and the ends of what wraps, one behind each, multiples of the size, and the extremes of the type."""
+    """Return first and last indices, the limits of wrapping with their neighbours, multiples of the size, and extremes."""
     info = np.iinfo(dtype)
     values = {0, 1, size - 1, size, -1, -size, -size - 1, 2 * size + 1, -2 * size - 1, 2**32 + 1, int(info.min), int(info.max)}
     return [np.array([value], dtype) for value in sorted(values) if info.min <= value <= info.max]
@@ -108,4 +108,4 @@ WITHOUT: Sequence[tuple[Any, tuple[Any, ...]]] = (
     (dg.openvino.slice, (X, [-1, 9], [-9, -9], [-1, -2])),
     (dg.openvino.strided_slice, (X, [-1, 9], [-9, -9], [-1, -2])),
 )
-"""Functions without an index, and arguments."""
+"""Functions without an index, with arguments."""

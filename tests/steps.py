@@ -1,6 +1,6 @@
-"""Runs commands, one a line of standard input, until one fails. Ends with a table of seconds and tests, and what was left out.
+"""Runs commands, one per line of standard input, until one fails. Ends with a table of seconds, tests, and commands left out.
 
-A command that ends with 3 and whose last line says NOT RUN could not run here; that is left out as well.
+A command that cannot run here ends with status 3, and its last line says NOT RUN. It counts as left out.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 CLOSING = re.compile(r"(?:^|, |=+ )(\d+) (passed|failed|error|errors|skipped)(?=,| in )")
-"""A count in the last line of a run of pytest."""
+"""Matches a count in the last line of a run of pytest."""
 SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+?(?::\d+)?: (.+)")
 NOT_RUN = 3
-"""The exit status of a command that cannot run here, if its last line says so: an internal error of pytest ends with 3 too."""
+"""Exit status of a command that cannot run here, if its last line says so. An internal error of pytest has status 3, too."""
 
 
 @dataclass(slots=True)
 class Step:
-    """A command, and what came of it."""
+    """A command and its result."""
 
     command: str
     seconds: float = 0
@@ -31,7 +31,7 @@ class Step:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
-        """Run it with bash, show what it prints, and count the tests."""
+        """Run the command with bash, show its output, and count its tests."""
         print(f"\n=== {self.command}", flush=True)
         start, last = time.monotonic(), ""
         command = ["bash", "-euo", "pipefail", "-c", self.command]
@@ -50,11 +50,11 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        """Whether it ran and failed."""
+        """Whether the command ran and failed."""
         return self.status != 0 and not self.not_run
 
     def read(self, line: str) -> None:
-        """Count what a line of its output says."""
+        """Count the tests in a line of the output."""
         if re.search(r" in [\d.]+s", line):
             for number, outcome in CLOSING.findall(line):
                 self.tests[outcome.removesuffix("s") if outcome == "errors" else outcome] += int(number)
@@ -62,13 +62,13 @@ class Step:
             self.left_out[match[2]] += int(match[1])
 
     def row(self) -> str:
-        """The step's line in the table."""
+        """Return the row of this step in the table."""
         outcome = f"FAILED with {self.status}" if self.failed else "not run" if self.not_run else ""
         return f"{self.seconds:8.0f} {self.tests['passed']:8} {self.tests['skipped']:8}  {self.command}  {outcome}".rstrip()
 
 
 def main() -> int:
-    """Run them all; the exit status of the first that fails."""
+    """Run all steps. Return the exit status of the first failure."""
     steps: list[Step] = []
     try:
         for line in sys.stdin.read().splitlines():
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def report(steps: list[Step]) -> None:
-    """Print the table, and what was left out."""
+    """Print the table and the steps that were left out."""
     print(f"\n{'seconds':>8} {'passed':>8} {'skipped':>8}  step")
     for step in steps:
         print(step.row())

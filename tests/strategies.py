@@ -1,7 +1,7 @@
-"""hypothesis strategies for descriptors: legal ones, ones with input buffers, and ones that break exactly one rule.
+"""Strategies of hypothesis for descriptors: legal ones, ones with input buffers, and ones that break exactly one rule.
 
-Each draws one seed, which is all that hypothesis prints and shrinks; everything else follows from it, so that thousands are
-made in seconds. Tensors have at most a few hundred elements.
+Each strategy draws only a seed, which hypothesis prints and shrinks. The descriptor follows from the seed, so thousands are made
+in seconds. Tensors have at most a few hundred elements.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tests.directml.buffers import input_buffers
 from tests.directml.making import Described, make
 
 BREAKERS = {**breaking_tensors.BREAKERS, **breaking_operators.BREAKERS}
-"""For each ERROR code of a descriptor: how to make one that breaks that rule and no other."""
+"""For each ERROR code of a descriptor, a function that makes one that breaks only that rule."""
 
 
 class Broken(NamedTuple):
-    """A descriptor, the level it is checked at, and the one code it is to be found under."""
+    """A descriptor, the level at which it is checked, and the only code expected for it."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -33,9 +33,9 @@ class Broken(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A legal descriptor, a level that takes it, and what its input tensors hold.
+    """A legal descriptor, a level that accepts it, and the contents of its input tensors.
 
-    inputs: byte buffers in binding order (InputTensor, then IndicesTensor where there is one), each of exactly
+    inputs: byte buffers in binding order (InputTensor, then IndicesTensor if there is one), each of exactly
     TotalTensorSizeInBytes bytes.
     """
 
@@ -46,19 +46,19 @@ class Problem:
 
 
 def described(seed: int) -> Described:
-    """The legal descriptor of a seed."""
+    """Return the legal descriptor of a seed."""
     return make(random.Random(seed))
 
 
 def problem(seed: int) -> Problem:
-    """The problem of a seed."""
+    """Return the problem of a seed."""
     rng = random.Random(seed)
     desc, level = make(rng)
     return Problem(seed, desc, level, input_buffers(rng, desc))
 
 
 def broken(seed: int) -> Broken:
-    """The broken descriptor of a seed; the codes come in turn."""
+    """Return the broken descriptor of a seed. Consecutive seeds give the codes in turn."""
     rng = random.Random(seed)
     code = list(BREAKERS)[seed % len(BREAKERS)]
     return Broken(*BREAKERS[code](rng), code)
@@ -68,15 +68,15 @@ _seeds = st.integers(0, 2**63 - 1)
 
 
 def legal_descriptors() -> st.SearchStrategy[Described]:
-    """Random legal descriptors over all operators, data and index types, strides, levels; each with such a level."""
+    """Draw legal descriptors of all operators, data and index types, strides and levels, each with a level that accepts it."""
     return _seeds.map(described)
 
 
 def problems() -> st.SearchStrategy[Problem]:
-    """Random legal descriptors with input buffers; index values in range, negative, just outside and extreme."""
+    """Draw legal descriptors with input buffers. Index values are in range, negative, just outside and extreme."""
     return _seeds.map(problem)
 
 
 def broken_descriptors() -> st.SearchStrategy[Broken]:
-    """Random descriptors that break exactly one rule, with the code it is to be found under."""
+    """Draw descriptors that break exactly one rule, each with the expected code."""
     return _seeds.map(broken)

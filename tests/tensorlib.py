@@ -1,4 +1,4 @@
-"""A library on the host whose arrays exchange memory by DLPack and by nothing else."""
+"""A library for the host whose arrays exchange memory only by DLPack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 class Tensor:
-    """One of its arrays."""
+    """An array of this library."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -24,7 +24,7 @@ class Tensor:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the library be imported, and take others' arrays as its own. Before, it exports and takes none."""
+    """Make the library importable. From then on it also accepts other libraries' arrays."""
     library = types.ModuleType("tensorlib")
     library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
     monkeypatch.setattr(Tensor, "__module__", "tensorlib")

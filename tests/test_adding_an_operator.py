@@ -1,15 +1,16 @@
-"""The recipe of CONTRIBUTING.md, followed in a copy of the package: a made-up operator that swaps the last two dimensions."""
+"""The recipe of CONTRIBUTING.md in a copy of the package, with an invented operator that swaps the last two dimensions."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import processes
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,7 +94,7 @@ APPENDED = {
 }
 
 BEFORE = {
-    # file: a text that it has once, and what is put before it
+    # by file: a text that occurs once, and the text to insert before it
     "dmlgather/directml/support.py": (
         ')\n"""Operator, level, data types',
         '    ("SWAP_LAST", _L.LEVEL_1_0, FLOATS, NO_INDICES, FOUR, "[SWAP] made up"),\n',
@@ -164,7 +165,7 @@ MODEL = {
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package in which the recipe was followed."""
+    """Return a copy of the package with the changes of the recipe."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "dmlgather", folder / "dmlgather", ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in NEW_FILES.items():
@@ -181,15 +182,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(folder: Path, *arguments: str) -> str:
-    """What Python prints with the copy instead of the package."""
-    done = subprocess.run(
-        [sys.executable, "-P", *arguments],
-        cwd=folder,
-        env={"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Return the output of Python with the copy as the package."""
+    done = processes.run([sys.executable, "-P", *arguments], cwd=folder, env={"PYTHONPATH": str(folder)})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

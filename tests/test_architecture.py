@@ -1,4 +1,4 @@
-"""The structure that ARCHITECTURE.md and CONTRIBUTING.md describe is the one that the code has."""
+"""The code has the structure that ARCHITECTURE.md and CONTRIBUTING.md describe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGE = ROOT / "dmlgather"
 PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")))
 
 BASE = {"child_process", "chunks", "files", "host", "limits", "model_formats", "output", "package", "record", "wording"}
-"""Rooms that every other one may import."""
+"""Rooms that all others may import."""
 
 
 def files() -> list[Path]:
@@ -23,12 +23,12 @@ def files() -> list[Path]:
 
 
 def room_of(module: str) -> str:
-    """The part of the package that a module belongs to: "onnx" for dmlgather.onnx.problems.gather."""
+    """Return the part of the package that a module belongs to, such as "onnx" for dmlgather.onnx.problems.gather."""
     return module.split(".")[1] if "." in module else ""
 
 
 def imported_rooms(file: Path) -> Iterator[str]:
-    """The rooms that a file imports when it runs, wherever in the file."""
+    """Yield the rooms that a file imports at run time, anywhere in the file."""
     tree = ast.parse(file.read_text())
     for_types = {
         id(inner)
@@ -43,7 +43,7 @@ def imported_rooms(file: Path) -> Iterator[str]:
 
 
 def rooms() -> dict[str, set[str]]:
-    """What each room imports, without itself and without the base."""
+    """Return the rooms that each room imports, except itself and the base."""
     found: dict[str, set[str]] = {}
     for file in files():
         parts = file.relative_to(PACKAGE).with_suffix("").parts
@@ -53,21 +53,21 @@ def rooms() -> dict[str, set[str]]:
 
 
 def documented() -> dict[str, set[str]]:
-    """The rows of the table of rooms in ARCHITECTURE.md: a room, and what it imports."""
+    """Return the table of rooms in ARCHITECTURE.md, as rooms and their imports."""
     rows = re.findall(r"^\| `dmlgather/(\w+)(?:/|\.py)` \| .* \| (.*?) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     return {name: set(re.findall(r"\w+", imports)) for name, imports in rows}
 
 
-def test_the_table_of_rooms_is_what_the_code_imports() -> None:
+def test_the_table_of_rooms_lists_the_actual_imports() -> None:
     assert documented() == rooms()
 
 
-def test_a_class_name_stands_for_one_thing() -> None:
+def test_class_names_are_unique() -> None:
     names = Counter(name for file in files() for name in re.findall(r"^class (\w+)", file.read_text(), re.MULTILINE))
     assert {name for name, count in names.items() if count > 1} == set()
 
 
-def test_no_module_is_long_and_no_folder_deep() -> None:
+def test_modules_have_at_most_500_lines_and_three_levels() -> None:
     assert {str(file): lines for file in files() if (lines := file.read_text().count("\n")) > 500} == {}
     assert {str(file) for file in files() if len(file.relative_to(PACKAGE).parts) > 3} == set()
 
@@ -79,7 +79,7 @@ def test_files_that_a_page_names_exist(page: str) -> None:
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
-def test_the_readme_is_short_and_its_table_is_the_landing_pages() -> None:
+def test_the_readme_is_short_and_shares_the_landing_pages_table() -> None:
     readme, landing = ((ROOT / name).read_text() for name in ("README.md", "docs/index.md"))
     assert len(readme.split()) <= 800
     assert all(words in readme for words in ("not on PyPI", "from a checkout", "140 MB", "2 GB"))
@@ -91,11 +91,11 @@ def test_the_readme_is_short_and_its_table_is_the_landing_pages() -> None:
 
 
 EXTRAS = {"onnx": "onnx", "onnxruntime": "onnxruntime", "jax": "jax", "torch": "torch", "dask": "dask", "cupy": "cuda13"}
-"""Packages that blocks of pages import, and what a page says that it needs."""
+"""Packages that code blocks of pages import, and the names by which a page requires them."""
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
-def test_a_page_starts_with_what_it_needs(page: str) -> None:
+def test_a_page_states_the_extras_that_its_blocks_import(page: str) -> None:
     text = (ROOT / page).read_text()
     blocks = "\n".join(re.findall(r"^```python.*?\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     imported = set(re.findall(r"^(?:>>> )?(?:import|from) (\w+)", blocks, re.MULTILINE))
@@ -104,10 +104,10 @@ def test_a_page_starts_with_what_it_needs(page: str) -> None:
         assert needs is not None, package
         if (
             page not in {"docs/gpu.md", "docs/streams.md"} or package == "cupy"
-        ):  # whose arrays of other libraries are those that a user has
+        ):  # their arrays are arrays of a library that a user may have
             assert re.search(rf"\b{EXTRAS[package]}\b", needs[1]), package
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_page_names_the_package_as_if_an_index_had_it(page: str) -> None:
+def test_no_page_says_that_the_package_is_on_pypi(page: str) -> None:
     assert re.findall(r"(?<![/\w])dmlgather\[\w|pip install (?:-\S+ )*'?dmlgather", (ROOT / page).read_text()) == []

@@ -1,6 +1,6 @@
-"""bool arrays whose bytes are neither 0 nor 1, which other libraries make: every function moves their bytes, on every device.
+"""bool arrays of other libraries with bytes other than 0 and 1. Every function moves their bytes on every device.
 
-The judge is the same call on the same bytes as uint8.
+Judge: the same call on the same bytes as uint8.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[str, Any]]] = {
         for policy in ("clamp", "promise", dg.Fill(0))
     },
 }
-"""Each function, the shape of its data, and what else it takes."""
+"""Functions, the shape of their data, and their other arguments."""
 
 DESCRIPTORS: dict[str, Callable[[Array], tuple[dg.OperatorDesc, tuple[Array, ...]]]] = {
     "GATHER": lambda data: (dg.GatherOperatorDesc.of(data, ROWS, 0), (ROWS.reshape(1, -1),)),
@@ -65,13 +65,13 @@ def raw(shape: tuple[int, ...]) -> Array:
 
 
 def bits(found: Any) -> bytes:
-    """The bytes of an array; a comparison of bools would see less."""
+    """Return the bytes of an array, because a comparison of bools hides differences."""
     return bytes(host(found.view(np.uint8)).tobytes())
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CALLS)
-def test_functions_move_bytes(name: str, device: str) -> None:
+def test_functions_copy_the_bytes_of_bools(name: str, device: str) -> None:
     function, shape, more = CALLS[name]
     data = raw(shape)
     for given in (data, data[..., ::-1]):
@@ -83,7 +83,7 @@ def test_functions_move_bytes(name: str, device: str) -> None:
 @pytest.mark.parametrize("policy", [None, "raise", dg.Fill(0)], ids=str)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", DESCRIPTORS)
-def test_operators_move_bytes(name: str, device: str, policy: Any) -> None:
+def test_operators_copy_the_bytes_of_bools(name: str, device: str, policy: Any) -> None:
     desc, indices = DESCRIPTORS[name](raw(TABLE))
     data = raw(desc.tensor("input_tensor").sizes)
     right = dg.compile(desc, "cpu")(data, *indices)
@@ -99,7 +99,7 @@ def test_operators_move_bytes(name: str, device: str, policy: Any) -> None:
     assert dg.compare(desc, data.view(bool), *indices, devices=("cpu", "reference")).equal
 
 
-def test_tables_in_chunks_move_bytes() -> None:
+def test_chunked_tables_copy_the_bytes_of_bools() -> None:
     data = raw((40, 5))
     rows, columns = (da.from_array(data.view(bool), chunks=chunks) for chunks in ((7, 5), (40, 2)))
     for found, right in (

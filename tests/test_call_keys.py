@@ -1,4 +1,4 @@
-"""Keys of calls: equal for calls that mean the same, different for others, and none where no key can tell."""
+"""Keys of calls: equal for calls with the same meaning, different for others, and absent if a key cannot distinguish them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Open:
 
 
 class Integer(int):
-    """An integer that may mean anything."""
+    """An integer of unknown meaning."""
 
 
 class Free(tuple[int, ...]):
@@ -48,7 +48,7 @@ class Free(tuple[int, ...]):
 
 
 def key(*args: Any, **kwargs: Any) -> Any:
-    """The key of a call whose first argument is an array argument called `data`."""
+    """Return the key of a call whose first argument is an array argument called `data`."""
     return read_call(args, kwargs, {0: 0, "data": 0}, [None], signature)
 
 
@@ -61,7 +61,7 @@ ALIKE: tuple[Any, ...] = (
 )
 
 
-def test_arguments_of_another_kind_have_another_key() -> None:
+def test_arguments_of_different_types_have_different_keys() -> None:
     keys = [key(DATA, value) for value in ALIKE]
     assert None not in keys
     for (left, one), (right, other) in combinations(zip(ALIKE, keys, strict=True), 2):
@@ -77,8 +77,8 @@ def test_equal_calls_have_equal_keys() -> None:
     assert hash(call()) == hash(call())
 
 
-def shown(value: object) -> str:
-    """A test's name for a value: without its address, which differs between the processes that share the tests."""
+def label(value: object) -> str:
+    """Return a value's name in test ids. It has no address, which would differ between parallel test processes."""
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -86,12 +86,12 @@ def shown(value: object) -> str:
     "other",
     [DATA.astype("f8"), DATA.astype(">f4"), DATA[:3], DATA.T, np.asfortranarray(DATA), DATA[::-1], DATA.reshape(4, 3, 1)],
 )
-def test_an_array_s_type_shape_and_strides_are_in_the_key(other: Any) -> None:
+def test_a_key_contains_an_arrays_type_shape_and_strides(other: Any) -> None:
     assert key(other) != key(DATA)
     assert key(data=other) != key(data=DATA)
 
 
-def test_arrays_by_name_are_found() -> None:
+def test_an_array_passed_by_name_fills_its_slot() -> None:
     inputs: list[Any] = [None, None]
     slots: dict[int | str, int] = {0: 0, "data": 0, 1: 1, "indices": 1}
     indices = np.zeros(2, np.int64)
@@ -107,9 +107,9 @@ def test_arrays_by_name_are_found() -> None:
         *(np.zeros(LONGEST + 1), [0] * (LONGEST + 1), np.array([None]), np.zeros(1).view(np.recarray)),
         *((1, np.int64(1)), Numbers(1, object()), dg.Fill(Fraction(1)), [1.5], 1j),
     ],
-    ids=shown,
+    ids=label,
 )
-def test_what_may_mean_anything_has_no_key(value: Any) -> None:
+def test_a_call_with_an_opaque_argument_has_no_key(value: Any) -> None:
     assert key(DATA, value) is None
     assert key(DATA, name=value) is None
 

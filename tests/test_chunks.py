@@ -1,4 +1,4 @@
-"""Arrays in chunks. The judge is NumPy's own order of elements."""
+"""Arrays in chunks. Judge: NumPy's order of elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlgather.chunks import chunks
 
 
 @given(st.lists(st.integers(0, 7), max_size=4), st.integers(1, 9), st.data())
-def test_chunks_are_the_array_in_order(sizes: list[int], most: int, data: st.DataObject) -> None:
+def test_chunks_are_views_that_cover_the_array_in_order(sizes: list[int], most: int, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(sizes))))
     array = np.arange(prod(sizes)).reshape([sizes[axis] for axis in order]).transpose(np.argsort(order))
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -1,6 +1,6 @@
-"""Descriptors executed three ways — reference, cpu, the CUDA kernels' PTX in the interpreter — give the same bits.
+"""The reference, the CPU, and the CUDA kernels' PTX in the interpreter give the same bits for descriptors.
 
-The judges are the documented examples and each operator's documented pseudocode, which knows no plan.
+Judges: the documented examples, and each operator's documented pseudocode, which is independent of plans.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ EXECUTIONS: dict[str, Run] = {
 
 
 EDGES = {sign * 2**power + step for power in (7, 8, 16, 31, 32, 63, 64) for sign in (1, -1) for step in (-1, 0, 1, 2)}
-"""Indices around the limits of every width and sign."""
+"""Indices near the limits of every width, of both signs."""
 
 
 def executed(execution: str, plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None) -> bytes:
-    """The bytes that one backend writes over poison for a plan of packed arrays."""
+    """Return the bytes that a backend writes over poison for a plan of packed arrays."""
     width = f"V{data.itemsize}"
     out = np.full(plan.out_extent * data.itemsize, 0xA5, np.uint8)
     given = None if indices is None else np.ascontiguousarray(indices).reshape(-1)
@@ -46,7 +46,7 @@ def executed(execution: str, plan: IndexPlan, data: NDArray[Any], indices: NDArr
 
 
 def execute(run: Run, desc: OperatorDesc, inputs: tuple[NDArray[np.uint8], ...], poison: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The output buffer after one execution over byte buffers."""
+    """Return the output buffer of one execution over byte buffers."""
     out = poison.copy()
     width = f"V{desc.tensor('output_tensor').data_type.bytes}"
     data, *indices = (elements(desc.tensor(name), buffer) for name, buffer in zip(desc.operator.inputs, inputs, strict=True))
@@ -68,7 +68,7 @@ def test_documented_examples_give_their_documented_result(example: Example, exec
 @pytest.mark.slow
 @settings(max_examples=1300, deadline=None)
 @given(problems())
-def test_random_legal_descriptors_give_the_same_bits_three_ways(problem: Problem) -> None:
+def test_random_descriptors_give_the_same_bits_on_all_backends(problem: Problem) -> None:
     desc = problem.desc
     poison = np.random.default_rng(problem.seed).integers(0, 256, desc.tensor("output_tensor").total_bytes, dtype=np.uint8)
     expected = execute(reference.run, desc, problem.inputs, poison)
@@ -87,7 +87,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def extreme_case(operator: str, index_type: str, values: list[int]) -> tuple[OperatorDesc, NDArray[Any], NDArray[Any]]:
-    """An operator over a [SIZE, 1] input with one index per output row."""
+    """Return an operator over a [SIZE, 1] input with one index per output row."""
     count = len(values)
     sizes = [1, count] if operator == "GATHER" else [count, 1]
     document = {
@@ -108,12 +108,12 @@ def extreme_case(operator: str, index_type: str, values: list[int]) -> tuple[Ope
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("index_type", ["INT32", "INT64", "UINT32", "UINT64"])
 @pytest.mark.parametrize("operator", CASES)
-def test_index_extremes_clamp_per_axis(operator: str, index_type: str, execution: str) -> None:
+def test_extreme_indices_clamp_to_the_axis(operator: str, index_type: str, execution: str) -> None:
     info = np.iinfo(index_type.lower())
     wanted = [-(2**63), 2**63 - 1, 2**64 - 1, -SIZE - 1, -SIZE, SIZE, 2**32 + 1, -1, 0, SIZE - 1, 2**31, 2**32 - 1]
     values = [value for value in wanted if info.min <= value <= info.max]
     desc, data, indices = extreme_case(operator, index_type, values)
-    # Decided: wrap once where signed, then clamp to the nearest valid position; Python integers cannot overflow.
+    # The decided rule: wrap signed indices once, then clamp to the nearest valid position. Python's integers do not overflow.
     positions = [min(max(value + SIZE if value < 0 else value, 0), SIZE - 1) for value in values]
     poison = np.full(8 * len(values), 0xA5, np.uint8)
     out = execute(EXECUTIONS[execution], desc, (data.view(np.uint8), indices.view(np.uint8)), poison)
@@ -123,7 +123,7 @@ def test_index_extremes_clamp_per_axis(operator: str, index_type: str, execution
 @pytest.mark.parametrize("policy", [OutOfBounds.FILL, OutOfBounds.RAISE])
 @pytest.mark.parametrize("index_type", ["INT32", "INT64", "UINT32", "UINT64"])
 @pytest.mark.parametrize("operator", CASES)
-def test_every_execution_agrees_on_what_is_out_of_bounds(operator: str, index_type: str, policy: OutOfBounds) -> None:
+def test_all_executions_agree_which_indices_are_out_of_range(operator: str, index_type: str, policy: OutOfBounds) -> None:
     info = np.iinfo(index_type.lower())
     values = [value for value in (0, SIZE - 1, -1, -SIZE, SIZE, 2**32 + 1, 2**64 - 1, -(2**63)) if info.min <= value <= info.max]
     desc, data, indices = extreme_case(operator, index_type, values)

@@ -1,4 +1,4 @@
-"""Everything public says what it is, in a docstring of its own or in that of what it overrides; public functions show it, too."""
+"""Every public name has a docstring or overrides a name that has one. Docstrings of public functions have examples."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_public_method_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if not isinstance(value, ModuleType)])
 def test_examples_in_docstrings_run(name: str) -> None:
-    """Each public name has one at least unless it is a class."""
+    """Every public name except classes has an example."""
     found = examples(name, PUBLIC[name])
     if inspect.isclass(PUBLIC[name]):
         found += [part for member, value in vars(PUBLIC[name]).items() for part in examples(f"{name}.{member}", value)]
@@ -50,7 +50,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
 
 
 def examples(name: str, value: Any) -> list[doctest.DocTest]:
-    """The example in a docstring, where it has one."""
+    """Return the example in a docstring, if there is one."""
     text = inspect.getdoc(value) or ""
     found = doctest.DocTestParser().get_doctest(text, {"dg": dmlgather, "np": np}, name, None, 0)
     return [found] if found.examples else []

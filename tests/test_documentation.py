@@ -1,4 +1,4 @@
-"""The pages of the site: all of them are found, and none of the public names is left out."""
+"""The documentation site contains all pages and all public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all eager functions share, whatever the dialect: judged by NumPy's indexing and Python's own protocols."""
+"""Properties of the eager functions of all dialects. Judges: NumPy's indexing and Python's protocols."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 import pickle
 import pydoc
 import re
-import subprocess
 import sys
 import warnings
 from typing import Any
@@ -20,6 +19,7 @@ import dmlgather as dg
 from dmlgather.calls import prepared
 from dmlgather.calls.eager import EagerFunction
 from dmlgather.onnx.problems.gather import Gather
+from tests import processes
 from tests.at_once import at_once
 from tests.tensorlib import Tensor
 
@@ -43,12 +43,10 @@ def test_help_shows_the_arguments(function: Any) -> None:
     assert function.__doc__
     shown = pydoc.plain(pydoc.render_doc(function))
     first = next(iter(signature.parameters))
-    assert re.search(
-        rf"^{function.__name__}\(\s*{first}: [^)]*out_of_bounds: [^)]*\)$", shown, re.MULTILINE
-    )  # in one line or more
+    assert re.search(rf"^{function.__name__}\(\s*{first}: [^)]*out_of_bounds: [^)]*\)$", shown, re.MULTILINE)
 
 
-def test_a_library_that_takes_no_dlpack_gets_numpy_s_array() -> None:
+def test_a_library_without_from_dlpack_gets_a_numpy_array() -> None:
     result = dg.onnx.gather(Tensor(DATA), Tensor(INDICES))
     assert isinstance(result, np.ndarray)
     assert result.tobytes() == DATA[INDICES].tobytes()
@@ -61,7 +59,7 @@ def test_a_library_that_takes_no_dlpack_gets_numpy_s_array() -> None:
         ("tpu", ValueError, "device is 'tpu', expected 'cpu'"),
     ],
 )
-def test_no_device(device: Any, error: type[Exception], words: str) -> None:
+def test_an_unknown_device_is_refused(device: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         dg.onnx.gather(DATA, INDICES, device=device)
     with pytest.raises(error, match=words):
@@ -73,7 +71,7 @@ def test_strings_cannot_be_filled() -> None:
         dg.onnx.gather(np.array(["a", "b"]), np.array([5]), out_of_bounds=dg.Fill("x"))
 
 
-def test_what_is_no_node_or_no_type_is_named() -> None:
+def test_to_directml_names_a_wrong_node_or_type() -> None:
     with pytest.raises(TypeError, match=r"node is of type str, expected an onnx\.NodeProto"):
         dg.onnx.to_directml("Gather", {}, {})
     node = helper.make_node("Gather", ["x", "i"], ["y"])
@@ -81,7 +79,7 @@ def test_what_is_no_node_or_no_type_is_named() -> None:
         dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "foo", "i": "int64"})
 
 
-def test_the_type_whose_bits_another_holds_is_named() -> None:
+def test_a_finding_names_complex64_held_as_uint64() -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"])
     report = dg.onnx.to_directml(node, {"x": (3,), "i": (1,)}, {"x": "complex64", "i": "int64"}, "3_0")
     assert isinstance(report, dg.Report)
@@ -89,13 +87,13 @@ def test_the_type_whose_bits_another_holds_is_named() -> None:
     assert {str(finding.level) for finding in report.errors} == {"4_1"}
 
 
-def test_a_type_of_ml_dtypes_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_without_ml_dtypes_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.raises(TypeError, match="bfloat16 is a type of the package ml_dtypes, which is missing: pip install ml-dtypes"):
         dg.onnx.gather.plan(((3,), "bfloat16"), ((1,), "int64"))
 
 
-def test_onnx_s_word_for_strings_is_a_type() -> None:
+def test_the_onnx_type_string_means_python_strings() -> None:
     node = helper.make_node("Gather", ["x", "i"], ["y"])
     reports = [dg.onnx.to_directml(node, [(3,), (1,)], [kind, "int64"]) for kind in ("string", str)]
     for report in reports:
@@ -105,7 +103,7 @@ def test_onnx_s_word_for_strings_is_a_type() -> None:
 
 
 @pytest.mark.parametrize("device", [None, "reference"])
-def test_a_result_that_no_array_can_be_is_refused(device: Any) -> None:
+def test_a_result_larger_than_any_array_is_refused(device: Any) -> None:
     nothing = np.zeros((1, 0, 2, 2), np.float32)
     shape = re.escape(f"(1, 0, {2**41}, {2**41})")
     with pytest.raises(
@@ -118,22 +116,22 @@ def test_a_result_that_no_array_can_be_is_refused(device: Any) -> None:
 TWICE = range(2)
 
 
-def made(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[Any]:
-    """Grows by one with each problem of a class that is made from now on."""
-    found: list[Any] = []
+def constructed(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[Any]:
+    """Return a list that grows by each new problem of class `kind`."""
+    problems: list[Any] = []
     original: Any = kind.__dict__["__post_init__"]
 
     def make(problem: Any) -> None:
-        found.append(problem)
+        problems.append(problem)
         original(problem)
 
     monkeypatch.setattr(kind, "__post_init__", make)
-    return found
+    return problems
 
 
-def test_a_repeated_call_makes_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_call_constructs_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared.forget()
-    problems = made(monkeypatch, Gather)
+    problems = constructed(monkeypatch, Gather)
     numbers = iter(range(100))
 
     def call(**arguments: Any) -> int:
@@ -143,7 +141,7 @@ def test_a_repeated_call_makes_no_problem(monkeypatch: pytest.MonkeyPatch) -> No
         assert result.tobytes() == data.take(indices, arguments.get("axis", 0)).tobytes()
         return len(problems) - before
 
-    dg.onnx.gather(DATA, INDICES)  # whatever was known before, the function knows its array arguments from now on
+    dg.onnx.gather(DATA, INDICES)  # from now on, the function knows its array arguments
     for arguments in (
         {},
         {"axis": 0},
@@ -157,7 +155,7 @@ def test_a_repeated_call_makes_no_problem(monkeypatch: pytest.MonkeyPatch) -> No
     assert call() == 1
 
 
-def test_the_order_of_names_does_not_exchange_arrays() -> None:
+def test_keyword_order_does_not_swap_arrays() -> None:
     data, indices = np.array([1, 0, 3]), np.array([2, 0, 1])
     for _ in range(3):
         assert dg.onnx.gather(data=data, indices=indices).tolist() == [3, 1, 0]
@@ -174,14 +172,14 @@ def test_the_order_of_names_does_not_exchange_arrays() -> None:
         ({"opset": 13}, {"opset": 13.0}, r"opset is 13\.0 of type float, expected an integer"),
     ],
 )
-def test_a_call_of_another_kind_is_refused_each_time(good: dict[str, Any], bad: dict[str, Any], words: str) -> None:
+def test_a_wrong_argument_type_is_refused_at_every_call(good: dict[str, Any], bad: dict[str, Any], words: str) -> None:
     for _ in range(3):
         dg.onnx.gather(DATA, INDICES[:1] - 2, **good)
         with pytest.raises(TypeError, match=words):
             dg.onnx.gather(DATA, INDICES[:1] - 2, **bad)
 
 
-def test_fill_values_of_equal_numbers_keep_their_bits() -> None:
+def test_equal_fill_values_keep_their_own_bits() -> None:
     for _ in range(3):
         for value in (0.0, -0.0, 0, False):
             filled = dg.onnx.gather(DATA, np.array([9]), out_of_bounds=dg.Fill(value))
@@ -197,25 +195,25 @@ def test_bounds_are_read_at_each_call() -> None:
 
 
 @pytest.mark.parametrize("kind", [np.ma.array, memoryview, np.ndarray.tolist])
-def test_what_is_no_plain_array_is_refused_after_one_was_not(kind: Any) -> None:
+def test_other_array_classes_are_refused_after_a_plain_array(kind: Any) -> None:
     for _ in range(3):
         dg.onnx.gather(DATA, INDICES)
         with pytest.raises(TypeError, match=r"^data: expected "):
             dg.onnx.gather(kind(DATA), INDICES)
 
 
-def test_an_array_that_changed_in_place_is_another_one() -> None:
+def test_an_array_resized_in_place_is_read_with_its_new_shape() -> None:
     data: Any = np.arange(12)
     for shape in ((12,), (3, 4), (4, 3)):
         data.resize(shape, refcheck=False)
         assert dg.onnx.gather(data, INDICES[1:]).tobytes() == data[[0]].tobytes()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # since NumPy 2.5; it still works
+        warnings.simplefilter("ignore", DeprecationWarning)  # deprecated since NumPy 2.5
         data.dtype = np.dtype("u8")
     assert dg.onnx.gather(data, INDICES[1:]).dtype == np.uint64
 
 
-def test_a_bad_index_is_told_at_each_call() -> None:
+def test_a_bad_index_raises_at_every_call() -> None:
     for bad in (4, -5, 7):
         with pytest.raises(
             IndexError, match=rf"indices\[1\] = {bad} is out of range for axis 0 of size 4: valid indices are -4 … 3"
@@ -224,14 +222,14 @@ def test_a_bad_index_is_told_at_each_call() -> None:
     assert dg.onnx.gather(DATA, np.array([0, 1])).tobytes() == DATA[:2].tobytes()
 
 
-def test_strings_stay_strings() -> None:
+def test_strings_keep_their_type() -> None:
     words = np.array(["a", "bcd", "e"])
     for _ in range(3):
         assert dg.onnx.gather(words, np.array([1, 1, 0])).tolist() == ["bcd", "bcd", "a"]
         assert dg.onnx.gather(words, np.array([1])).dtype == words.dtype
 
 
-def test_threads_may_call_at_once() -> None:
+def test_threads_may_call_a_function_at_once() -> None:
     def calls(seed: int) -> bool:
         rng = np.random.default_rng(seed)
         for _ in range(100):
@@ -244,7 +242,7 @@ def test_threads_may_call_at_once() -> None:
     assert all(at_once(calls, range(8)))
 
 
-def test_a_call_is_stated_without_arrays() -> None:
+def test_a_function_returns_the_problem_of_a_call() -> None:
     stated = dg.onnx.gather.problem(DATA, INDICES)
     assert (stated.name, stated.output.shape, stated.plan()) == (
         "Gather",
@@ -256,9 +254,9 @@ def test_a_call_is_stated_without_arrays() -> None:
     assert dg.onnx.slice.problem(DATA, [0], [1], out_of_bounds="clamp") == dg.onnx.slice.problem(DATA, [0], [1])
 
 
-def test_the_second_call_is_as_short_as_the_third() -> None:
+def test_the_second_call_takes_the_fast_path() -> None:
     def entered(call: Any) -> int:
-        """How many functions of Python a call enters, as the interpreter counts them."""
+        """Return the number of Python functions that a call enters."""
         frames: list[str] = []
         sys.setprofile(lambda _frame, event, _: frames.append(event))
         try:
@@ -267,7 +265,7 @@ def test_the_second_call_is_as_short_as_the_third() -> None:
             sys.setprofile(None)
         return frames.count("call")
 
-    function = EagerFunction(dg.onnx.gather._request)  # which has not been called
+    function = EagerFunction(dg.onnx.gather._request)  # a function that was never called
     first, second, third = (entered(lambda: function(DATA, INDICES)) for _ in range(3))
     assert second == third < 20 < first
 
@@ -280,8 +278,8 @@ def test_the_second_call_is_as_short_as_the_third() -> None:
         "dg.compile(dg.Slice1OperatorDesc.of(table, [0], [2], [1]))(table)",
     ],
 )
-def test_no_call_on_the_host_loads_what_is_for_gpus(call: str) -> None:
+def test_a_call_on_the_host_imports_no_cuda_module(call: str) -> None:
     code = f"import sys, numpy as np, dmlgather as dg; table = np.arange(4.0, dtype=np.float32); {call}; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    loaded = processes.run([sys.executable, "-c", code], check=True).stdout.split()
     assert "dmlgather.backends.cpu" in loaded
     assert not [name for name in loaded if "cuda" in name or name == "cupy"]

@@ -1,4 +1,4 @@
-"""`out=` of the eager functions. Judged by the specifications of ONNX's and OpenVINO's operators, and by NumPy's indexing."""
+"""`out=` of the eager functions. Judges: the specifications of ONNX's and OpenVINO's operators, and NumPy's indexing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IDS = np.array([3, -1, 0])
 
 
 def poison(right: Array) -> Array:
-    """A new array like `right` that holds no element of it."""
+    """Return a new array like `right` that differs in every element."""
     if right.dtype.kind in "OUST":
         return np.full(right.shape, "?", right.dtype)
     raw = np.frombuffer(right.tobytes(), np.uint8)
@@ -40,7 +40,7 @@ def poison(right: Array) -> Array:
 
 
 def laid_out(rng: random.Random, right: Array) -> tuple[Array, Array]:
-    """A poisoned array for a result that lies somehow in memory, and what lies between its elements."""
+    """Return a poisoned array for a result with a random layout in memory, and the memory between its elements."""
     bad, kind = poison(right), rng.choice(["packed", "apart", "backwards", "permuted"])
     if kind == "apart":
         room = np.stack([bad, bad], axis=-1)
@@ -52,7 +52,7 @@ def laid_out(rng: random.Random, right: Array) -> tuple[Array, Array]:
 
 
 def check(rng: random.Random, function: Any, arrays: Any, named: Any, right: Array) -> None:
-    """All devices of the host write a result, and nothing else, also where the call is known."""
+    """Assert that all devices of the host write only the result, also in a repeated call."""
     for device in (None, None, "cpu", "reference"):
         out, between = laid_out(rng, right)
         before = content(between.copy())
@@ -64,7 +64,7 @@ def check(rng: random.Random, function: Any, arrays: Any, named: Any, right: Arr
 @pytest.mark.parametrize(("operator", "version"), VERSIONS)
 @settings(max_examples=15, deadline=None)
 @given(seeds)
-def test_onnx_s_functions_write_what_the_specification_says(operator: str, version: int, seed: int) -> None:
+def test_onnx_functions_write_the_specified_result_into_out(operator: str, version: int, seed: int) -> None:
     call = good_call_of_onnx(seed, operator, version)
     named = {**call.named, "opset": call.opset}
     check(random.Random(seed), calling.FUNCTIONS[operator], call.arrays, named, expected_of_onnx(call))
@@ -73,7 +73,7 @@ def test_onnx_s_functions_write_what_the_specification_says(operator: str, versi
 @pytest.mark.parametrize("operation", OPERATIONS)
 @settings(max_examples=20, deadline=None)
 @given(seeds)
-def test_openvino_s_functions_write_what_the_specification_says(operation: str, seed: int) -> None:
+def test_openvino_functions_write_the_specified_result_into_out(operation: str, seed: int) -> None:
     call = good_call_of_openvino(seed, operation)
     check(random.Random(seed), FUNCTIONS[call.operation], call.arrays, call.named, expected_of_openvino(call))
 
@@ -112,22 +112,22 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("out", "error", "words"), REFUSALS)
-def test_what_does_not_fit_is_refused_as_compiled_operators_do(out: Any, error: type[Exception], words: str) -> None:
+def test_a_wrong_out_is_refused_as_by_a_compiled_operator(out: Any, error: type[Exception], words: str) -> None:
     right = FLOATS[IDS].tobytes()
     compiled = dg.compile(dg.GatherOperatorDesc.of(FLOATS, IDS, axis=0), out_of_bounds="raise")
-    for _ in range(2):  # the second time, the function knows the call
+    for _ in range(2):  # the function knows the second call
         with pytest.raises(error, match=words):
             dg.onnx.gather(FLOATS, IDS, out=out())
         with pytest.raises(error, match=words):
             dg.openvino.gather(FLOATS, IDS, axis=0, out=out())
         assert dg.onnx.gather(FLOATS, IDS, out=np.empty((3, 3), np.float32)).tobytes() == right
-    if getattr(out(), "shape", None) != (9,):  # which is a buffer there
+    if getattr(out(), "shape", None) != (9,):  # the index is a buffer in that module
         with pytest.raises((TypeError, ValueError)) as theirs:
             compiled(FLOATS, IDS, out=out())
         assert theirs.type is error
 
 
-def test_out_over_the_indices_is_refused() -> None:
+def test_out_that_overlaps_the_indices_is_refused() -> None:
     data = np.array([5, 6, 7])
     for indices in (np.array([2, 1, 0]), np.array([2, 1, 0])):
         with pytest.raises(ValueError, match=r"^out overlaps indices, "):
@@ -135,7 +135,7 @@ def test_out_over_the_indices_is_refused() -> None:
         assert indices.tolist() == [2, 1, 0]
 
 
-def test_of_an_array_that_was_writeable_each_call_is_told() -> None:
+def test_out_made_read_only_after_a_call_is_refused() -> None:
     out = np.empty((3, 3), np.float32)
     for _ in range(3):
         dg.onnx.gather(FLOATS, IDS, out=out)
@@ -158,7 +158,7 @@ def test_strings_are_written_with_their_type() -> None:
         dg.onnx.gather(words, np.array([1, 0]), out=read_only(np.empty(2, "U3")))
 
 
-def test_arrays_of_jax_are_read_into_one_of_numpy_s() -> None:
+def test_jax_arrays_are_read_into_a_numpy_out() -> None:
     data, ids = jax.numpy.asarray(FLOATS), jax.numpy.asarray(IDS.astype(np.int32))
     for _ in range(3):
         out = np.full((3, 3), -1, np.float32)
@@ -166,7 +166,7 @@ def test_arrays_of_jax_are_read_into_one_of_numpy_s() -> None:
         assert out.tobytes() == FLOATS[IDS].tobytes()
 
 
-def test_a_known_call_with_out_makes_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_call_with_out_skips_reading_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared.forget()
     out = np.empty((3, 3), np.float32)
     for _ in range(2):
@@ -177,7 +177,7 @@ def test_a_known_call_with_out_makes_nothing_anew(monkeypatch: pytest.MonkeyPatc
     assert out.tobytes() == FLOATS[IDS].tobytes()
 
 
-def test_a_plan_needs_no_out() -> None:
+def test_plan_ignores_out() -> None:
     assert dg.onnx.gather.plan(DATA, ROWS, out=np.empty(1)) == dg.onnx.gather.plan(DATA, ROWS)
 
 
@@ -210,7 +210,7 @@ def test_every_function_writes_out_on_a_gpu(cupy: Any, function: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_a_gpu_refuses_what_the_host_does(cupy: Any) -> None:
+def test_a_gpu_refuses_the_same_wrong_out_arrays(cupy: Any) -> None:
     data, ids = cupy.asarray(FLOATS), cupy.asarray(IDS)
     for _ in range(2):
         with pytest.raises(TypeError, match=r"^out is float64 \[3, 3\], expected float32"):
@@ -226,7 +226,7 @@ def test_a_gpu_refuses_what_the_host_does(cupy: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_a_known_call_with_out_allocates_nothing_on_a_gpu(cupy: Any) -> None:
+def test_a_repeated_call_with_out_allocates_nothing_on_a_gpu(cupy: Any) -> None:
     data, ids, out = cupy.asarray(FLOATS), cupy.asarray(IDS), cupy.zeros((3, 3), np.float32)
     for policy in (None, "clamp"):
         for _ in range(2):
@@ -240,7 +240,7 @@ def test_a_known_call_with_out_allocates_nothing_on_a_gpu(cupy: Any) -> None:
 @pytest.mark.gpu
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.sampled_from(VERSIONS))
-def test_a_gpu_writes_what_the_specification_says(seed: int, version: tuple[str, int]) -> None:
+def test_onnx_functions_write_the_specified_result_on_a_gpu(seed: int, version: tuple[str, int]) -> None:
     call = good_call_of_onnx(seed, *version)
     if not all(array.dtype in NUMBERS for array in call.arrays):
         return

@@ -1,4 +1,4 @@
-"""`stream=` of the eager functions. Judged by NumPy's indexing, on streams that wait for no other."""
+"""`stream=` of the eager functions. Judge: NumPy's indexing, on non-blocking streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CALLS: dict[Any, tuple[list[Any], dict[str, Any], Any]] = {
     ),
     dg.lax.gather: ([DATA, ROWS[:, None], ROW_WINDOWS, (1, 8)], {}, DATA[ROWS]),
 }
-"""Arguments that lie on a GPU or are none, other arguments, and the result."""
+"""Arguments that may lie on a GPU, other arguments, and the result."""
 
 
 def test_every_function_has_a_call() -> None:
@@ -54,9 +54,9 @@ def test_every_function_has_a_call() -> None:
 
 
 def check_stream(cupy: Any, function: Any, spelled: Callable[[Any], Any]) -> None:
-    """A call sees what its stream writes late, and has read it before the stream writes again.
+    """Assert that a call sees late writes of its stream, and reads before the stream writes again.
 
-    spelled: what is given for a stream, None where it is the current one.
+    spelled: the argument for a stream, or None if it is the current stream.
     """
     given, others, expected = CALLS[function]
     with cupy.cuda.Device(1):
@@ -84,15 +84,15 @@ def test_a_call_runs_on_its_stream(cupy: Any, function: Any) -> None:
 @pytest.mark.gpu(devices=2)
 @as_late_as_allowed
 @pytest.mark.parametrize("function", [dg.openvino.gather, dg.onnx.slice, dg.lax.gather], ids=repr)
-def test_a_call_on_another_stream_is_noticed(cupy: Any, function: Any) -> None:
+def test_the_check_notices_a_call_on_another_stream(cupy: Any, function: Any) -> None:
     with pytest.raises(AssertionError):
         check_stream(cupy, function, lambda stream: 0)
 
 
 @pytest.mark.parametrize("function", CALLS, ids=repr)
-def test_the_cpu_has_no_streams(function: Any) -> None:
+def test_the_cpu_refuses_a_stream(function: Any) -> None:
     given, others, expected = CALLS[function]
-    for _ in range(2):  # the second call is known
+    for _ in range(2):  # the function knows the second call
         assert function(*given, **others, stream=None).tobytes() == expected.tobytes()
         for device in (None, "cpu", "reference"):
             with pytest.raises(TypeError) as refused:
@@ -105,7 +105,7 @@ def test_the_cpu_has_no_streams(function: Any) -> None:
 
 
 @pytest.mark.gpu(devices=2)
-def test_copies_to_a_gpu_and_back_are_on_the_stream_too(cupy: Any) -> None:
+def test_copies_to_a_gpu_and_back_run_on_the_stream(cupy: Any) -> None:
     with cupy.cuda.Device(1):
         stream = cupy.cuda.Stream(non_blocking=True)
     result = dg.onnx.gather(DATA, ROWS, device="cuda:1", stream=stream)
@@ -116,7 +116,7 @@ def test_copies_to_a_gpu_and_back_are_on_the_stream_too(cupy: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_a_bad_index_is_asked_for_on_the_stream(cupy: Any) -> None:
+def test_a_bad_index_is_read_on_the_stream(cupy: Any) -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         data, indices = placed(DATA), placed(np.array([0, 4]))
@@ -125,15 +125,15 @@ def test_a_bad_index_is_asked_for_on_the_stream(cupy: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_what_is_no_stream_is_refused() -> None:
+def test_a_string_as_stream_is_refused() -> None:
     with pytest.raises(TypeError, match="stream is str, expected a stream of CuPy or torch"):
         dg.onnx.gather(placed(DATA), placed(ROWS), stream="55")
 
 
-def test_a_plan_needs_no_stream() -> None:
+def test_plan_ignores_stream() -> None:
     assert dg.onnx.gather.plan(DATA, ROWS, stream=55) == dg.onnx.gather.plan(DATA, ROWS)
 
 
-def test_without_cupy_a_stream_on_a_gpu_says_what_is_missing(no_cupy: None) -> None:
+def test_a_stream_without_cupy_raises_a_device_error(no_cupy: None) -> None:
     with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
         dg.onnx.gather(DATA, ROWS, device="cuda", stream=55)

@@ -1,4 +1,4 @@
-"""How the CPU engine is built: which compiler the build hook takes, and what the files of a release hold."""
+"""How the build hook makes the CPU engine: the compiler it uses, and the files of a release."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hatch_build import FOLDER, LIBRARIES, WITHOUT, ZIG, digest, zig_compiler
+from tests import processes
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {path.name for path in (ROOT / "cpu_kernels").iterdir()}
@@ -23,10 +24,10 @@ REQUIREMENTS = "from hatchling import build; print(build.get_requires_for_build_
 
 
 def hatchling(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Python in a checkout, with the test's variables instead of this process's compiler."""
+    """Return a function that runs Python in a checkout, with the test's variables instead of this process's compiler."""
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "LDFLAGS", "DMLGATHER_PURE")}
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=kept | environment, text=True, capture_output=True, check=False, timeout=600)
+    return processes.run(command, cwd=ROOT, env=kept | environment, timeout=600)
 
 
 def test_the_checkouts_engine_was_built_from_its_sources() -> None:
@@ -47,15 +48,11 @@ def test_any_change_of_a_source_changes_the_digest(tmp_path: Path) -> None:
 
 
 def compiler(folder: Path, text: str) -> str:
-    """PATH of a folder that has one C compiler, a script."""
+    """Return a PATH with one C compiler, a script."""
     script = folder / "cc"
     script.write_text(f"#!{sys.executable}\n{text}\n")
     script.chmod(0o755)
     return str(folder)
-
-
-def test_without_a_compiler_the_build_requires_ziglang(tmp_path: Path) -> None:
-    assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path)).stdout == f"['{ZIG}']\n"
 
 
 def test_a_compiler_that_cannot_link_counts_as_none(tmp_path: Path) -> None:
@@ -64,7 +61,7 @@ def test_a_compiler_that_cannot_link_counts_as_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiler_that_works_is_taken(tmp_path: Path) -> None:
+def test_a_working_compiler_is_used(tmp_path: Path) -> None:
     command = zig_compiler().command
     path = compiler(tmp_path, f"import os, sys; os.execv({command[0]!r}, [*{command!r}, *sys.argv[1:]])")
     assert hatchling("-c", REQUIREMENTS, PATH=path).stdout == "[]\n"
@@ -73,19 +70,18 @@ def test_a_compiler_that_works_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "mingw"), [("manylinux_2_17_x86_64", False), ("macosx_11_0_arm64", False), ("win_amd64", True)]
 )
-def test_the_licences_of_what_ziglang_links_are_its_own_and_mingws(
-    monkeypatch: pytest.MonkeyPatch, target: str, mingw: bool
-) -> None:
+def test_notices_contain_the_licences_of_what_ziglang_links(monkeypatch: pytest.MonkeyPatch, target: str, mingw: bool) -> None:
     monkeypatch.setenv("DMLGATHER_TARGET", target)
     text = zig_compiler().notices()
     assert text.startswith("The MIT License (Expat)\n\nCopyright (c) Zig contributors\n")
     assert ("Zope Public License (ZPL) Version 2.1" in text) == mingw
-    assert ("2011-2016  mingw-w64 project" in text) == mingw  # its threads have a licence of their own
+    assert ("2011-2016  mingw-w64 project" in text) == mingw  # the library's threads have a separate licence
     assert not re.search(r"\*/|^#", text, re.MULTILINE)
 
 
-def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
-    assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), DMLGATHER_PURE="1").stdout == "[]\n"
+@pytest.mark.parametrize(("pure", "required"), [({}, [ZIG]), ({"DMLGATHER_PURE": "1"}, [])], ids=["engine", "pure"])
+def test_only_a_pure_build_needs_no_compiler(tmp_path: Path, pure: dict[str, str], required: list[str]) -> None:
+    assert hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), **pure).stdout == f"{required}\n"
 
 
 @pytest.mark.parametrize(
@@ -98,21 +94,21 @@ def test_without_the_engine_nothing_is_required(tmp_path: Path) -> None:
         (ROOT.parent / "py_env-python3.12", "", [ZIG]),
     ],
 )
-def test_only_an_environment_that_pre_commit_makes_in_its_clone_gets_no_engine(
+def test_only_pre_commits_environment_builds_without_the_engine(
     tmp_path: Path, environment: Path, pure: str, required: list[str]
 ) -> None:
-    """`ci/heavy hooks` has the real one."""
+    """`ci/heavy hooks` tests pre-commit's real environment."""
     done = hatchling("-c", REQUIREMENTS, PATH=str(tmp_path), VIRTUAL_ENV=str(environment), DMLGATHER_PURE=pure)
     assert done.stdout == f"{required}\n", done.stderr
 
 
 def needs(tool: str) -> pytest.MarkDecorator:
-    """A skip where a program is not on the path; ci/heavy bare has no compiler on purpose."""
+    """Return a mark that skips a test if a program is missing. ci/heavy bare deliberately has no compiler."""
     return pytest.mark.skipif(shutil.which(tool) is None, reason=f"no {tool} on the path: what it does was not tried")
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "message"),
     [
         ({"CC": "no-such-compiler -m64"}, "the compiler of CC cannot build the CPU engine:\nno-such-compiler -m64 -std=gnu11 "),
         pytest.param(
@@ -139,18 +135,18 @@ def needs(tool: str) -> pytest.MarkDecorator:
         ({"DMLGATHER_TARGET": "win32"}, "DMLGATHER_TARGET is 'win32', expected one of manylinux_2_17_x86_64, "),
     ],
 )
-def test_what_cannot_be_built_is_said_without_a_traceback(variables: dict[str, str], told: str) -> None:
+def test_a_failed_build_is_explained_without_a_traceback(variables: dict[str, str], message: str) -> None:
     done = hatchling("-c", REQUIREMENTS, **variables)
     printed = done.stdout + done.stderr
     assert done.returncode == 1
-    assert f"dmlgather: {told}" in printed or ("CC" in variables and told in printed and WITHOUT in printed)
+    assert f"dmlgather: {message}" in printed or ("CC" in variables and message in printed and WITHOUT in printed)
     assert "Traceback" not in printed
 
 
-def test_a_source_that_does_not_compile_is_shown_with_the_way_to_do_without(tmp_path: Path) -> None:
+def test_a_compile_error_is_shown_with_its_remedy(tmp_path: Path) -> None:
     failing = "sys.exit('plan.c: wrong' if sys.argv[-4].endswith('plan.c') else 0)"
     path = compiler(tmp_path, f"import sys; open(sys.argv[-1], 'w').close(); {failing}")
-    # The probe's compiler and linker succeed; nothing looks into what they made.
+    # The probe's compiler and linker succeed, and nobody checks their output.
     done = hatchling("-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path), CC=f"{path}/cc")
     assert done.returncode == 1
     assert "dmlgather: the CPU engine cannot be built: " in done.stdout + done.stderr
@@ -167,20 +163,25 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_source_distribution_has_all_that_the_build_needs(sdist: Path) -> None:
+def test_a_source_distribution_contains_all_that_the_build_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"cpu_kernels/{name}" for name in SOURCES} | {"hatch_build.py", "pyproject.toml"} <= names
     assert not {f"{FOLDER}/{name}" for name in LIBRARIES} & names
 
 
-@pytest.mark.slow
-def test_a_pure_wheel_has_no_engine_and_fits_any_platform(sdist: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def checkout(sdist: Path, tmp_path: Path) -> Path:
+    """Return an unpacked source distribution with an engine, like a checkout that is installed for editing."""
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
-    checkout = next(tmp_path.iterdir())
-    left_over = checkout / FOLDER / LIBRARIES[0]
-    left_over.touch()  # as a checkout that was installed for editing has it
+    (folder,) = tmp_path.iterdir()
+    (folder / FOLDER / LIBRARIES[0]).touch()
+    return folder
+
+
+@pytest.mark.slow
+def test_a_pure_wheel_has_no_engine_and_fits_any_platform(checkout: Path, tmp_path: Path) -> None:
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--wheel-dir", str(tmp_path)]
     done = hatchling("-m", "pip", "wheel", *options, str(checkout), DMLGATHER_PURE="1")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -193,12 +194,7 @@ def test_a_pure_wheel_has_no_engine_and_fits_any_platform(sdist: Path, tmp_path:
     assert tags["Root-Is-Purelib"] == "true"
 
 
-def test_a_pure_installation_for_editing_removes_the_engine(sdist: Path, tmp_path: Path) -> None:
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
-    checkout = next(tmp_path.iterdir())
-    left_over = checkout / FOLDER / LIBRARIES[0]
-    left_over.touch()
+def test_a_pure_editable_installation_removes_the_engine(checkout: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel:editable", "-d", str(tmp_path)]
     subprocess.run(command, cwd=checkout, env=os.environ | {"DMLGATHER_PURE": "1"}, capture_output=True, check=True, timeout=120)
-    assert not left_over.exists()
+    assert not (checkout / FOLDER / LIBRARIES[0]).exists()

@@ -1,4 +1,4 @@
-"""How much memory a process may still have. Judge: what the kernel's documents say of /proc/meminfo and of control groups of both
+"""The memory that a process may still use. Judges: the kernel's documentation of /proc/meminfo and of control groups of both
 versions, as files below a root; and Linux itself.
 """
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,13 +13,14 @@ import numpy as np
 import pytest
 
 from dmlgather.host import available_memory, give_memory_back
+from tests import processes
 
 GIB = 2**30
 V1, V2 = "sys/fs/cgroup/memory", "sys/fs/cgroup"
 
 
 def system(root: Path, files: dict[str, object]) -> Path:
-    """The root, with these files below it, and 8 GiB that no process uses."""
+    """Return a root with these files and 8 GiB of unused memory."""
     for name, content in {"proc/meminfo": "MemTotal:  16777216 kB\nMemAvailable:  8388608 kB\n", **files}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{content}\n")
@@ -28,7 +28,7 @@ def system(root: Path, files: dict[str, object]) -> Path:
 
 
 def v1(group: str, limit: int, used: int, cached: int = 0) -> dict[str, object]:
-    """A group of version 1."""
+    """Return the files of a control group of version 1."""
     folder = f"{V1}{group}"
     return {
         f"{folder}/memory.limit_in_bytes": limit,
@@ -38,7 +38,7 @@ def v1(group: str, limit: int, used: int, cached: int = 0) -> dict[str, object]:
 
 
 def v2(group: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
-    """A group of version 2."""
+    """Return the files of a control group of version 2."""
     folder = f"{V2}{group}"
     return {
         f"{folder}/memory.max": limit,
@@ -53,7 +53,7 @@ OF_V1 = "9:name=systemd:/\n4:cpu,cpuacct:/\n3:memory:{}\n0::/"
 MACHINES: dict[str, tuple[dict[str, object], int]] = {
     "no control groups": ({}, 8 * GIB),
     "version 1, in a container": (
-        {"proc/self/cgroup": OF_V1.format("/docker/0123"), **v1("", 2 * GIB, GIB)},  # which sees its own group as the root
+        {"proc/self/cgroup": OF_V1.format("/docker/0123"), **v1("", 2 * GIB, GIB)},  # a container sees its own group as the root
         GIB,
     ),
     "version 1, in a group of a group": (
@@ -81,16 +81,16 @@ MACHINES: dict[str, tuple[dict[str, object], int]] = {
     "version 2, files give way": ({"proc/self/cgroup": "0::/", **v2("", 2 * GIB, 2 * GIB, GIB)}, GIB),
     "the machine has less": ({"proc/self/cgroup": "0::/", **v2("", 100 * GIB, GIB)}, 8 * GIB),
 }
-"""The files of a machine, and the bytes that a process may still have."""
+"""The files of a machine, and the number of bytes that a process may still use."""
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_least_room_counts(tmp_path: Path, machine: str) -> None:
+def test_available_memory_is_the_smallest_limit(tmp_path: Path, machine: str) -> None:
     files, room = MACHINES[machine]
     assert available_memory(system(tmp_path, files)) == room
 
 
-def test_this_machine_has_no_more_than_its_memory() -> None:
+def test_available_memory_is_at_most_the_machines_memory() -> None:
     found = available_memory()
     assert found is not None
     assert 0 < found <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -110,8 +110,8 @@ print(kept - resident())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep less, and have no malloc_trim")
-def test_what_is_free_goes_back_to_the_system() -> None:
-    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+def test_freed_memory_goes_back_to_the_system() -> None:
+    done = processes.run([sys.executable, "-c", FREED], check=True)
     assert int(done.stdout) * os.sysconf("SC_PAGE_SIZE") > 200_000_000
     kept = np.arange(10)
     give_memory_back()

@@ -1,4 +1,4 @@
-"""The script that times calls on the host runs, and times every way."""
+"""The script that times calls on the host runs all its measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks" / "host_cost.py"
 
 
 @pytest.mark.parametrize("on_gpu", [False, pytest.param(True, marks=pytest.mark.gpu)])
-def test_every_row_has_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on_gpu: bool) -> None:
+def test_the_script_prints_the_times_of_every_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], on_gpu: bool
+) -> None:
     if not on_gpu:
         monkeypatch.setitem(sys.modules, "cupy", None)  # whether it is installed or not
     script = runpy.run_path(str(SCRIPT))
@@ -40,7 +42,7 @@ def test_every_row_has_its_times(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         assert not beside or float(theirs) / float(ours) == pytest.approx(float(ratio), abs=0.02, rel=0.02)
 
 
-def test_a_gpu_needs_cupy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_gpu_needs_cupy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setattr(sys, "argv", ["host_cost.py", "--gpu"])

@@ -1,4 +1,4 @@
-"""The legend of an explanation: which words it explains. Judges: real explanations, and the names in the CUDA sources."""
+"""The legend of an explanation and the words that it explains. Judges: real explanations, and the names in the CUDA sources."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ POLICIES = ("clamp", "raise", "promise", dg.Fill(1))
 
 
 def texts() -> list[str]:
-    """Explanations of the documented examples, of each policy, of a gather that copies nothing, without the engine, of tiles, of
-    a general kernel.
+    """Return explanations of the documented examples, of each policy, of a gather that copies nothing, without the engine, of
+    tiles, and of a general kernel.
     """
     ops = [dg.compile(example.desc) for example in EXAMPLES]
     ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
@@ -39,7 +39,7 @@ def texts() -> list[str]:
 
 
 def test_every_kernel_name_is_explained_part_by_part() -> None:
-    """The names are those of the entry points in the sources."""
+    """The names of the entry points come from the sources."""
     names = [name for file in SOURCES.glob("*.cu") for name in re.findall(r"^[A-Z]+\((\w+)", file.read_text(), re.MULTILINE)]
     assert len(names) > 100
     for name in names:
@@ -50,7 +50,7 @@ def test_every_kernel_name_is_explained_part_by_part() -> None:
 
 
 def test_every_inner_loop_of_the_engine_is_explained() -> None:
-    """The names are those in the engine's sources."""
+    """The names come from the engine's sources."""
     folder = SOURCES.with_name("cpu_kernels")
     copies = (folder / "copy_loops.c").read_text().partition("choose_copy, ISA)(")[2]
     (kinds,) = re.findall(r"names\[\] = \{(.*?)\}", (folder / "plan.c").read_text())
@@ -59,7 +59,7 @@ def test_every_inner_loop_of_the_engine_is_explained() -> None:
     assert names | {"looked-up parts, …"} == {name for name, _ in CPU_LOOPS}
 
 
-def test_the_parts_of_a_name() -> None:
+def test_a_kernel_name_is_explained_by_its_parts() -> None:
     assert dict(name_legend("gather_d3_k1_e16_i8_checked_once")) == {
         "gather": "copies from places that are looked up",
         "d3": "3 dimensions of threads; along one more, each thread walks: it moves several elements",
@@ -71,12 +71,12 @@ def test_the_parts_of_a_name() -> None:
     }
 
 
-def test_every_word_occurs_in_an_explanation() -> None:
+def test_every_term_occurs_in_an_explanation() -> None:
     found = {shown for text in texts() for shown, _ in legend(text)}
     assert {term.shown for term in TERMS} - found == set()
 
 
-def test_only_words_of_the_text_are_explained() -> None:
+def test_a_legend_explains_only_terms_of_its_text() -> None:
     sliced = dict(legend(str(dg.compile(EXAMPLES[-1].desc).explain())))
     gathered = dict(legend(str(dg.compile(rows((4, 3), 2)).explain())))
     assert "shape [n, …]" in sliced
@@ -86,7 +86,7 @@ def test_only_words_of_the_text_are_explained() -> None:
     assert "FILL" not in gathered
 
 
-def test_each_line_of_an_explanation_has_words_that_are_explained() -> None:
+def test_every_line_of_an_explanation_has_an_explained_term() -> None:
     for text in texts():
         for line in text.splitlines()[1:]:
             assert any(re.search(term.pattern, line) for term in TERMS) or re.fullmatch(r" +\(.*\)", line), line

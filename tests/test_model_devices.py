@@ -1,4 +1,4 @@
-"""Models on CUDA devices. Judged by the CPU and the reference."""
+"""Models on CUDA devices. Judges: the CPU and the reference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWNED = changed(
 
 @pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("model", [MODEL, OWNED], ids=["plain", "owned"])
-def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, monkeypatch: pytest.MonkeyPatch, model: object) -> None:
+def test_buffers_and_launches_use_the_device(tmp_path: Path, cupy: Any, monkeypatch: pytest.MonkeyPatch, model: object) -> None:
     launched, launch = list[int](), cupy.cuda.driver.launchKernel
 
     def counted(*arguments: Any) -> None:
@@ -35,7 +35,7 @@ def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, monkeypatch: py
         launch(*arguments)
 
     monkeypatch.setattr(cupy.cuda.driver, "launchKernel", counted)
-    prepared.forget()  # what keeps the function that was there
+    prepared.forget()  # keeps the replaced function
     runner = Runner(check_file(write(tmp_path, model)), "cuda:1")
     assert {(type(buffer), buffer.device.id) for buffer in runner.buffers.values()} == {(cupy.ndarray, 1)}
     dispatched, printed = runner.run(iterations=3)
@@ -49,7 +49,7 @@ def test_resources_live_on_the_device(tmp_path: Path, cupy: Any, monkeypatch: py
 
 
 @pytest.mark.gpu
-def test_random_models(tmp_path: Path) -> None:
+def test_random_models_print_the_same_on_all_devices(tmp_path: Path) -> None:
     for seed in range(1, 12, 2):
         model = check_file(write(tmp_path, random_model(seed)))
         cuda, cpu, reference = (
@@ -60,17 +60,17 @@ def test_random_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu(devices=2)
-def test_comparing_with_a_device(tmp_path: Path) -> None:
+def test_compare_model_agrees_with_a_second_gpu(tmp_path: Path) -> None:
     (found,) = compare_model(check_file(write(tmp_path, MODEL)), ["cuda:1", "cpu", "reference"])
     assert found.comparison.equal
     assert str(found.comparison) == "equal on cuda:1, cpu, reference: 8 elements, bit for bit"
 
 
 @pytest.mark.gpu
-def test_a_gpu_without_enough_memory(
+def test_a_model_larger_than_the_gpus_memory_is_refused(
     cupy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The model's resources are 24, 16 and 32 bytes; 10 of the GPU's bytes lie free in CuPy's pool."""
+    """The model's resources have 24, 16 and 32 bytes. CuPy's pool has 10 free bytes of the GPU."""
     file = write(tmp_path, MODEL)
     monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: SimpleNamespace(free_bytes=lambda: 10))
     for free, code in ((61, 2), (62, 0)):
@@ -82,7 +82,7 @@ def test_a_gpu_without_enough_memory(
 
 
 @pytest.mark.gpu
-def test_the_command_takes_the_gpu_by_itself(cupy: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_command_uses_the_gpu_by_default(cupy: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ended = Command(capfd)("run", write(tmp_path, MODEL))
     assert (ended.code, ended.out) == (0, PRINTED)
     device, timing = ended.err.splitlines()
@@ -95,7 +95,7 @@ def test_the_command_takes_the_gpu_by_itself(cupy: Any, tmp_path: Path, capfd: p
 
 
 @pytest.mark.gpu
-def test_a_gpu_runs_the_examples(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_give_the_same_on_a_gpu(capfd: pytest.CaptureFixture[str]) -> None:
     command = Command(capfd)
     for file in sorted(EXAMPLES.glob("*.json")):
         checked = check_file(file)
@@ -111,6 +111,6 @@ def test_a_gpu_runs_the_examples(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.gpu
-def test_an_owned_input_on_a_gpu(tmp_path: Path) -> None:
+def test_a_model_with_an_owned_input_runs_on_a_gpu(tmp_path: Path) -> None:
     ended = process("run", "--device", "cuda", write(tmp_path, OWNED))
     assert (ended.code, ended.out) == (0, PRINTED)

@@ -1,4 +1,4 @@
-"""Every function that takes device= says the same where CUDA cannot run: the words of `compile`."""
+"""Every function with device= gives the error of `compile` if CUDA cannot run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[[str], Any]] = {
 
 
 def _as_compile(call: Callable[[str], Any]) -> str:
-    """Return what a call says, which is what `compile` says."""
+    """Assert that a call gives the error of `compile`, and return its message."""
     with pytest.raises(dg.DeviceError) as expected:
         dg.compile(DESC, device="cuda:1")
     with pytest.raises(dg.DeviceError) as raised:
@@ -50,16 +50,16 @@ def _as_compile(call: Callable[[str], Any]) -> str:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_without_cupy(name: str, no_cupy: None) -> None:
+def test_every_call_without_cupy_raises_the_error_of_compile(name: str, no_cupy: None) -> None:
     assert _as_compile(CALLS[name]).startswith("CuPy cannot be imported (")
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_with_cupy_and_without_a_driver(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_without_a_driver_raises_the_error_of_compile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver() -> int:
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
 
-    class Device:  # as CuPy's, which asks the driver when it is entered
+    class Device:  # like CuPy's device, which asks the driver when it is entered
         def __init__(self, number: int) -> None: ...
         def __enter__(self) -> None:
             no_driver()

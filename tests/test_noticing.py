@@ -1,4 +1,4 @@
-"""A stored case that no longer notices its broken program says so, with the command that finds another one."""
+"""A stored case that no longer notices its broken program fails, and names the command that finds another case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE, NAME = "tests/some/test_file.py", "a lane's step"
 
 
 def judge(name: str, seed: int) -> tuple[str, str]:
-    """The third case notices what is broken; the tenth is too much for the program as it is."""
+    """Judge cases: the third notices the broken program, and the correct program fails in the tenth."""
     return "it failed" if seed == 9 else "", "a wrong byte" if seed in (3, 9) else ""
 
 
@@ -39,7 +39,7 @@ PROGRAMS = BrokenPrograms(FILE, [NAME], judge)
     ],
     ids=["none", "not noticed", "fails", "gone"],
 )
-def test_a_case_that_does_not_notice_says_so(
+def test_a_stale_case_names_the_command_that_replaces_it(
     seeds: dict[str, int], said: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.write_text(json.dumps({FILE: seeds}))
@@ -58,7 +58,9 @@ def test_a_case_that_notices_is_kept(table: Path, capsys: pytest.CaptureFixture[
     assert (json.loads(table.read_text()), capsys.readouterr().out) == ({FILE: {NAME: 3}}, "")
 
 
-def test_what_no_case_notices_is_named(table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_that_no_case_notices_is_named(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     table.write_text("{}")
     monkeypatch.setattr(noticing, "programs_of", lambda test: BrokenPrograms(FILE, [NAME], lambda name, seed: ("", "")))
     assert main([FILE]) == 1

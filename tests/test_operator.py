@@ -1,4 +1,4 @@
-"""Compiled operators on arrays: what they take, what they return, what they refuse. Judged by NumPy indexing."""
+"""Compiled operators on arrays: accepted arguments, results and errors. Judge: NumPy's indexing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS, WIDTH, COUNT = 50, 24, 9
 
 
 def gather(data_type: str = "FLOAT32", index_type: str = "INT64", **tensors: Any) -> dg.GatherOperatorDesc:
-    """Rows of a [ROWS, WIDTH] table."""
+    """Return an operator that gathers rows of a [ROWS, WIDTH] table."""
     return dg.GatherOperatorDesc(
         input_tensor=dg.BufferTensorDesc(data_type=data_type, sizes=(ROWS, WIDTH), **tensors.get("data", {})),
         indices_tensor=dg.BufferTensorDesc(data_type=index_type, sizes=(1, COUNT), **tensors.get("indices", {})),
@@ -43,7 +43,7 @@ def test_the_result_is_a_new_array_of_the_output_sizes(table: Any, ids: Any) -> 
     assert result.tobytes() == table[ids[0]].tobytes()
 
 
-def test_arrays_keep_their_own_strides(table: Any, ids: Any) -> None:
+def test_arrays_are_read_and_written_with_their_own_strides(table: Any, ids: Any) -> None:
     op = dg.compile(gather())
     spread = np.repeat(np.repeat(table, 2, axis=0), 3, axis=1)[::2, ::3]
     flipped = np.ascontiguousarray(table[::-1, ::-1])[::-1, ::-1]
@@ -56,7 +56,7 @@ def test_arrays_keep_their_own_strides(table: Any, ids: Any) -> None:
         assert (out[:, 1::2] == -1).all()
 
 
-def test_one_dimensional_buffers_are_read_through_the_described_strides(table: Any, ids: Any) -> None:
+def test_buffers_are_read_with_the_described_strides(table: Any, ids: Any) -> None:
     padded = {"strides": (WIDTH + 8, 1), "total_tensor_size_in_bytes": 4 * ROWS * (WIDTH + 8)}
     op = dg.compile(gather(data=padded, output={"strides": (1, COUNT)}))
     buffer = np.zeros((ROWS, WIDTH + 8), np.float32)
@@ -76,7 +76,7 @@ def test_out_is_written_and_returned(table: Any, ids: Any) -> None:
     assert out.tobytes() == table[ids[0]].tobytes()
 
 
-def test_a_bound_operator_follows_its_arrays(table: Any, ids: Any) -> None:
+def test_a_bound_operator_reads_the_current_indices(table: Any, ids: Any) -> None:
     out = np.empty((COUNT, WIDTH), np.float32)
     bound = dg.compile(gather()).bind(table, ids, out=out)
     for _ in range(3):
@@ -85,14 +85,14 @@ def test_a_bound_operator_follows_its_arrays(table: Any, ids: Any) -> None:
         assert out.tobytes() == table[ids[0]].tobytes()
 
 
-def test_other_libraries_get_their_own_kind_back(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_belongs_to_the_library_of_its_input(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tensorlib.install(monkeypatch)
     result = dg.compile(gather())(Tensor(table), Tensor(ids))
     assert isinstance(result, Tensor)
     assert result.array.tobytes() == table[ids[0]].tobytes()
 
 
-def test_bool_travels_as_uint8(ids: Any) -> None:
+def test_bools_are_copied_as_uint8(ids: Any) -> None:
     table = seeds.numpy_rng().random((ROWS, WIDTH)) < 0.5
     result = dg.compile(gather("UINT8"))(table, ids)
     assert result.view(bool).tobytes() == table[ids[0]].tobytes()
@@ -105,7 +105,7 @@ def test_nan_payloads_survive(ids: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [ROWS, -ROWS - 1, 2**32 + 1, -(2**63), 2**63 - 1])
-def test_policies(table: Any, ids: Any, bad: int) -> None:
+def test_each_policy_treats_a_bad_index_as_documented(table: Any, ids: Any, bad: int) -> None:
     ids[0, 3] = bad
     good = np.clip(np.where(ids[0] < 0, ids[0] + ROWS * (ids[0] >= -ROWS), ids[0]), 0, ROWS - 1)
     expected = table[good]
@@ -137,7 +137,7 @@ def test_the_first_bad_index_in_memory_is_named(table: Any, ids: Any) -> None:
         op.raise_if_bad()
 
 
-def test_tuples_name_the_axis_of_their_component() -> None:
+def test_a_bad_index_of_gather_nd_names_its_axis() -> None:
     desc = dg.GatherNDOperatorDesc(
         input_tensor=dg.BufferTensorDesc(data_type="INT32", sizes=(3, 4)),
         indices_tensor=dg.BufferTensorDesc(data_type="INT32", sizes=(2, 2)),
@@ -176,7 +176,7 @@ def test_wrong_arrays_are_refused_by_name(table: Any, ids: Any, change: Any, err
 
 @pytest.mark.parametrize("wanted", ["INT32", "INT64", "UINT32", "UINT64"])
 @pytest.mark.parametrize("given", ["i4", "i8", "u4", "u8"])
-def test_the_advice_for_indices_of_another_type_keeps_their_values(table: Any, wanted: str, given: str) -> None:
+def test_the_advised_conversion_keeps_the_index_values(table: Any, wanted: str, given: str) -> None:
     op, ids = dg.compile(gather(index_type=wanted)), np.arange(COUNT, dtype=given)[None]
     if (expected := np.dtype(wanted.lower())) != ids.dtype:
         with pytest.raises(TypeError, match=rf"got {ids.dtype}; convert with \.astype\('{expected}'\)$"):
@@ -184,7 +184,7 @@ def test_the_advice_for_indices_of_another_type_keeps_their_values(table: Any, w
     assert op(table, ids.astype(expected)).tobytes() == table[ids[0]].tobytes()
 
 
-def test_the_advice_for_data_and_output_of_another_type(table: Any, ids: Any) -> None:
+def test_a_wrong_element_type_is_refused_with_a_remedy(table: Any, ids: Any) -> None:
     op, out = dg.compile(gather()), np.empty((COUNT, WIDTH), np.float64)
     with pytest.raises(TypeError, match=r"got float64; allocate an array of float32$"):
         op(table, ids, out=out)
@@ -197,7 +197,7 @@ def test_the_advice_for_data_and_output_of_another_type(table: Any, ids: Any) ->
     assert op(table.view(np.int32).view("float32"), ids).tobytes() == table[ids[0]].tobytes()
 
 
-def test_the_number_of_arrays_and_streams_are_checked(table: Any, ids: Any) -> None:
+def test_calls_check_the_number_of_arrays_and_the_stream(table: Any, ids: Any) -> None:
     op = dg.compile(gather())
     with pytest.raises(TypeError, match=r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), got 1"):
         op(table)
@@ -209,7 +209,7 @@ def test_the_number_of_arrays_and_streams_are_checked(table: Any, ids: Any) -> N
         op.launch(0, 16, 24)
 
 
-def test_a_wrong_descriptor_is_refused_with_every_error() -> None:
+def test_compile_reports_every_error_of_a_descriptor() -> None:
     wrong = gather("INT4").model_copy(update={"axis": 7})
     with pytest.raises(dg.DescriptorError) as caught:
         dg.compile(wrong)
@@ -255,7 +255,7 @@ def test_threads_may_share_an_operator(table: Any) -> None:
     assert all(at_once(right, [seeds.numpy_rng() for _ in range(4)]))
 
 
-def test_explain_says_what_happens() -> None:
+def test_explain_shows_the_plan_and_each_device() -> None:
     text = str(dg.compile(gather()).explain())
     for part in (
         "GATHER, lowest feature level 3_0",
@@ -269,7 +269,7 @@ def test_explain_says_what_happens() -> None:
         assert part in text
 
 
-def test_compare_agrees_and_finds_the_first_mismatch(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_finds_the_first_mismatch(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlgather.backends.reference import ReferenceProgram
 
     found = dg.compare(gather(), table, ids, devices=("cpu", "reference"))
@@ -307,13 +307,13 @@ def test_compare_takes_each_device_once(table: Any, ids: Any, devices: tuple[str
 
 
 @pytest.mark.parametrize("function", [dg.validate, dg.minimum_level, dg.compile])
-def test_only_descriptors_of_operators_are_taken(function: Any) -> None:
+def test_values_other_than_descriptors_are_refused(function: Any) -> None:
     for wrong in (None, 5, dg.BufferTensorDesc(data_type="FLOAT32", sizes=[1]), {"type": "DML_OPERATOR_GATHER"}):
         with pytest.raises(TypeError, match="expected an operator descriptor such as GatherOperatorDesc, got"):
             function(wrong)
 
 
-def test_a_bound_operator_takes_no_arrays_and_gives_none() -> None:
+def test_a_bound_operator_takes_no_arrays_and_returns_none() -> None:
     x, ids, out = np.arange(12.0).reshape(3, 4), np.array([2, 0]), np.empty((2, 4))
     run = dg.compile(dg.GatherOperatorDesc.of(x, ids, axis=0)).bind(x, ids, out=out)
     with pytest.raises(

@@ -1,6 +1,6 @@
-"""Calls of one operator, one after another: whatever came before, each gives what a fresh operator gives.
+"""Calls of one operator in sequence. Each gives the result of a new operator, whatever the earlier calls were.
 
-Judged by NumPy's indexing and by operators compiled anew for each call.
+Judges: NumPy's indexing, and operators compiled anew for each call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 
 
 @pytest.fixture(params=[pytest.param(ARRAY_OBJECTS, marks=engine_only), pytest.param(ADDRESSES, marks=engine_only), NUMPY])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What does calls on NumPy's arrays."""
+    """Return a device whose calls take NumPy's arrays."""
     if request.param == ADDRESSES:
         monkeypatch.setattr(EngineProgram, "fast_path", lambda *_: None)
     if request.param == NUMPY:
@@ -65,7 +65,7 @@ def empty() -> Array:
 
 
 def at(pointer: int, array: Array) -> Array:
-    """A copy of `array` whose address is `pointer` modulo 16."""
+    """Return a copy of `array` at an address that is `pointer` modulo 16."""
     room = np.zeros(array.nbytes + 32, np.uint8)
     start = (pointer - room.ctypes.data) % 16
     placed: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -74,7 +74,7 @@ def at(pointer: int, array: Array) -> Array:
 
 
 def lying(rng: random.Random, array: Array) -> Array:
-    """The same elements in memory of their own, often packed, else with other strides."""
+    """Return a copy in new memory, often packed, otherwise with other strides."""
     if rng.random() < 0.7:
         return array.copy()
     steps = [rng.choice((1, 1, 2, -1, -3)) for _ in array.shape]
@@ -87,7 +87,7 @@ def lying(rng: random.Random, array: Array) -> Array:
 
 
 def outcome(op: Any, inputs: list[Any], out: Any) -> tuple[Any, ...]:
-    """What a call returned, wrote and raised."""
+    """Return the result, the written output and the error of a call."""
     try:
         result = op(*inputs, out=out)
         return "returned", np.asarray(result).tobytes(), out is None or result is out
@@ -118,7 +118,7 @@ ODDITIES: list[Callable[[Array, Array, Array], tuple[Any, Any, Any]]] = [
 
 
 @pytest.mark.parametrize("policy", [None, "raise", dg.Fill(2.5)])
-def test_every_call_is_as_on_a_fresh_operator(policy: Any, way: str) -> None:
+def test_every_call_gives_the_outcome_of_a_fresh_operator(policy: Any, way: str) -> None:
     op = dg.compile(gather(), out_of_bounds=policy)
 
     @settings(max_examples=300, deadline=None)
@@ -138,8 +138,8 @@ def test_every_call_is_as_on_a_fresh_operator(policy: Any, way: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
-def test_a_call_like_the_one_before_it(policy: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine reads array objects itself: then nothing else is asked what the arrays are."""
+def test_a_repeated_call_computes_no_signatures(policy: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine reads array objects itself, so nothing else asks for an array's properties."""
     op, pickled = dg.compile(gather(), out_of_bounds=policy), pickle.dumps(dg.compile(gather(), out_of_bounds=policy))
     for out in (empty(), None):
         op(*fresh(), out=out)
@@ -159,8 +159,8 @@ def test_a_call_like_the_one_before_it(policy: str, way: str, monkeypatch: pytes
     assert pickle.dumps(op) == pickled
 
 
-def test_buffers_of_before_are_no_tensors_now(way: str) -> None:
-    """The same arrays may be buffers, of which one element is read four times, and tensors of four elements."""
+def test_buffers_and_tensors_are_not_confused(way: str) -> None:
+    """The same arrays may be buffers, whose element is read four times, or tensors of four elements."""
     one = dg.BufferTensorDesc(data_type="UINT8", sizes=(4,), strides=(0,), total_tensor_size_in_bytes=4)
     desc = dg.GatherElementsOperatorDesc(
         input_tensor=one,
@@ -177,7 +177,7 @@ def test_buffers_of_before_are_no_tensors_now(way: str) -> None:
         assert op(x, i, out=out).tolist() == op(x, i).tolist() == [8, 7, 6, 5]
 
 
-def test_what_is_wrong_is_said_after_a_call_that_was_right(way: str) -> None:
+def test_errors_are_raised_after_a_valid_call(way: str) -> None:
     op, (table, ids), out = dg.compile(gather(), out_of_bounds="raise"), fresh(), empty()
     wrong: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (TypeError, "takes 2 input arrays .*, got 0", op),
@@ -197,8 +197,8 @@ def test_what_is_wrong_is_said_after_a_call_that_was_right(way: str) -> None:
 
 
 @pytest.mark.gpu
-def test_an_array_that_changes_in_place_is_taken_as_it_is_now() -> None:
-    """The object, its id and its memory stay; the shape does not."""
+def test_a_cupy_array_reshaped_in_place_is_checked_again() -> None:
+    """The object, its id and its memory stay the same. The shape changes."""
     table, ids = fresh()
     op, x, i, out = dg.compile(gather()), placed(table), placed(ids), placed(empty())
     op(x, i, out=out)
@@ -209,7 +209,7 @@ def test_an_array_that_changes_in_place_is_taken_as_it_is_now() -> None:
     assert op(x, i, out=out).get().tobytes() == table[ids[0]].tobytes()
 
 
-def test_numpy_arrays_change_in_place_too() -> None:
+def test_a_numpy_array_changed_in_place_is_checked_again() -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     x, out = table.copy(), empty()
     op(x, ids, out=out)
@@ -225,7 +225,7 @@ def test_numpy_arrays_change_in_place_too() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_and_ids_that_return_carry_nothing_over(kind: Any) -> None:
+def test_reused_memory_and_ids_do_not_mix_up_calls(kind: Any) -> None:
     op, rng, seen = dg.compile(gather()), seeds.rng(), set()
     for _ in range(200):
         table, ids = fresh()
@@ -238,7 +238,7 @@ def test_memory_and_ids_that_return_carry_nothing_over(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_output_that_comes_to_overlap_an_input_is_refused(kind: Any) -> None:
+def test_an_output_that_overlaps_an_input_later_is_refused(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     room = np.zeros((3 * ROWS, WIDTH), np.float32)
     room[:ROWS] = table
@@ -256,7 +256,7 @@ def test_an_output_that_comes_to_overlap_an_input_is_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_interleaved_arrays_of_one_buffer_are_no_overlap(kind: Any) -> None:
+def test_interleaved_arrays_do_not_overlap(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     room, held, i = kind(np.zeros((ROWS, 2 * WIDTH), np.float32)), kind(table), kind(ids)
     for x, out in ((room[:, :WIDTH], room[:COUNT, WIDTH:]), (room[:, ::2], room[ROWS - COUNT :, 1::2])):
@@ -269,7 +269,7 @@ def test_interleaved_arrays_of_one_buffer_are_no_overlap(kind: Any) -> None:
 
 
 @pytest.mark.gpu
-def test_pointers_of_every_alignment_in_turn() -> None:
+def test_pointers_of_every_alignment_are_taken_in_turn() -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     for source in (0, 4, 8, 12, 0):
         for target in (0, 12, 4, 0, 8):
@@ -286,7 +286,7 @@ def test_each_device_gets_its_own_program(cupy: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     for number in (0, 1, 0, 1):
         out = placed(empty(), number)
-        with cupy.cuda.Device(1 - number):  # which is current does not matter
+        with cupy.cuda.Device(1 - number):  # the current device does not matter
             op(placed(table, number), placed(ids, number), out=out)
             assert cupy.cuda.runtime.getDevice() == 1 - number
         assert out.get().tobytes() == table[ids[0]].tobytes()
@@ -294,7 +294,7 @@ def test_each_device_gets_its_own_program(cupy: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_indices_are_read_anew(kind: Any) -> None:
+def test_indices_are_read_at_every_call(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
     x, i, out = kind(table), kind(ids.copy()), kind(empty())
     for bad in (None, 2, None, 7, 0, None):
@@ -308,7 +308,7 @@ def test_indices_are_read_anew(kind: Any) -> None:
             assert host(out).tobytes() == table[ids[0]].tobytes()
         else:
             message = rf"IndicesTensor\[0, {bad}\] = {ROWS} is out of range"
-            if kind is plain:  # a GPU is asked
+            if kind is plain:  # asking a GPU
                 with pytest.raises(IndexError, match=message):
                     op(x, i, out=out)
             else:
@@ -318,7 +318,7 @@ def test_indices_are_read_anew(kind: Any) -> None:
                     op.raise_if_bad()
 
 
-def test_classes_of_their_own_are_taken_as_before(tmp_path: Path) -> None:
+def test_memmaps_and_recarrays_are_taken_but_masked_arrays_refused(tmp_path: Path) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     op(table, ids, out=empty())
     mapped = np.memmap(tmp_path / "out", np.float32, "w+", shape=(COUNT, WIDTH))
@@ -331,8 +331,8 @@ def test_classes_of_their_own_are_taken_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tensors_without_elements(kind: Any) -> None:
-    """Descriptors have no such tensors; problems do."""
+def test_empty_tensors_give_empty_results(kind: Any) -> None:
+    """Problems have empty tensors. Descriptors do not."""
     data, none = np.zeros((4, 3)), np.zeros((0, 3))
     for _ in range(2):
         assert dg.onnx.gather(kind(data), kind(np.zeros(0, np.int64))).shape == (0, 3)
@@ -342,7 +342,7 @@ def test_tensors_without_elements(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_threads_with_arrays_of_their_own(kind: Any) -> None:
+def test_threads_with_their_own_arrays_share_an_operator(kind: Any) -> None:
     op = dg.compile(gather())
 
     def right(number: int) -> bool:
@@ -359,7 +359,7 @@ def test_threads_with_arrays_of_their_own(kind: Any) -> None:
     assert all(at_once(right, range(1, 5)))
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_caches_are_bounded() -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     for extra in range(CALLS_KEPT + 40):
         room = np.zeros((ROWS, WIDTH + extra), np.float32)
@@ -370,21 +370,18 @@ def test_what_is_kept_is_bounded() -> None:
     assert op(table, ids).tobytes() == table[ids[0]].tobytes()
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 def test_a_call_keeps_no_array_alive(policy: str) -> None:
     op, (table, ids) = dg.compile(gather(), out_of_bounds=policy), fresh()
-    gc.disable()
-    try:
-        calls: list[Callable[..., Any]] = [op, lambda *a, out: op.run_buffers(*map(flat, a), out=flat(out))]
-        for call in calls:
-            x, i, out = table.copy(), ids.copy(), empty()
-            memories = [weakref.ref(array) for array in (x, i, out)]
-            call(x, i, out=out)
-            call(x, i, out=out)
-            del x, i, out
-            assert [memory() for memory in memories] == [None, None, None]
-    finally:
-        gc.enable()
+    calls: list[Callable[..., Any]] = [op, lambda *a, out: op.run_buffers(*map(flat, a), out=flat(out))]
+    for call in calls:
+        x, i, out = table.copy(), ids.copy(), empty()
+        memories = [weakref.ref(array) for array in (x, i, out)]
+        call(x, i, out=out)
+        call(x, i, out=out)
+        del x, i, out
+        assert [memory() for memory in memories] == [None, None, None]
 
 
 def flat(array: Array) -> Array:
@@ -393,7 +390,7 @@ def flat(array: Array) -> Array:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("policy", "kept"), [("clamp", [False, False, False]), ("raise", [False, True, False])])
-def test_on_a_gpu_only_the_indices_are_kept_where_one_may_be_asked_for(policy: str, kept: list[bool]) -> None:
+def test_a_call_on_a_gpu_keeps_only_indices_that_raise_may_name(policy: str, kept: list[bool]) -> None:
     op, arrays = dg.compile(gather(), out_of_bounds=policy), [*map(placed, (*fresh(), empty()))]
     held = [weakref.ref(array) for array in arrays]
     op(*arrays[:2], out=arrays[2])
@@ -402,24 +399,21 @@ def test_on_a_gpu_only_the_indices_are_kept_where_one_may_be_asked_for(policy: s
     op.raise_if_bad()
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("kind", KINDS)
-def test_operators_go_with_their_last_reference(kind: Any) -> None:
-    """Without a collection of cycles, because they hold memory of the device."""
-    gc.disable()
-    try:
-        op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
-        bound = op.bind(kind(table), kind(ids), out=kind(empty()))
-        op(kind(table), kind(ids), out=kind(empty()))
-        bound()
-        gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._tensors)]
-        del op, bound
-        assert [found() for found in gone] == [None, None, None]
-    finally:
-        gc.enable()
+def test_operators_are_freed_with_their_last_reference(kind: Any) -> None:
+    """They are freed without a garbage collection, because they hold memory of the device."""
+    op, (table, ids) = dg.compile(gather(), out_of_bounds="raise"), fresh()
+    bound = op.bind(kind(table), kind(ids), out=kind(empty()))
+    op(kind(table), kind(ids), out=kind(empty()))
+    bound()
+    gone: list[Callable[[], Any]] = [weakref.ref(op), weakref.ref(bound), weakref.ref(op._tensors)]
+    del op, bound
+    assert [found() for found in gone] == [None, None, None]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_binding_stays_with_the_memory_it_was_given(kind: Any) -> None:
+def test_a_binding_ignores_later_changes_of_shapes(kind: Any) -> None:
     op, (table, ids) = dg.compile(gather()), fresh()
     x, i, y = kind(table.copy()), kind(ids.copy()), kind(empty())
     bound, indices, out = op.bind(x, i, out=y), i[:], y[:]
@@ -432,37 +426,31 @@ def test_a_binding_stays_with_the_memory_it_was_given(kind: Any) -> None:
         assert host(out).tobytes() == table[ids[0]].tobytes()
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 def test_a_binding_keeps_its_memory_alive_and_no_longer(policy: str) -> None:
     arrays = [*fresh(), empty()]
     memories = [weakref.ref(array) for array in arrays]
-    gc.disable()
-    try:
-        bound = dg.compile(gather(), out_of_bounds=policy).bind(*arrays[:2], out=arrays[2])
-        bound()
-        del arrays
-        assert all(memory() is not None for memory in memories)
-        del bound
-        assert [memory() for memory in memories] == [None, None, None]
-    finally:
-        gc.enable()
+    bound = dg.compile(gather(), out_of_bounds=policy).bind(*arrays[:2], out=arrays[2])
+    bound()
+    del arrays
+    assert all(memory() is not None for memory in memories)
+    del bound
+    assert [memory() for memory in memories] == [None, None, None]
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.gpu
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 def test_a_binding_keeps_memory_of_a_gpu_alive_and_no_longer(cupy: Any, policy: str) -> None:
     in_use = cupy.get_default_memory_pool().used_bytes
     gc.collect()
-    gc.disable()
-    try:
-        before = in_use()
-        arrays = [*map(placed, (*fresh(), empty()))]
-        held = in_use()
-        bound = dg.compile(gather(), out_of_bounds=policy).bind(*arrays[:2], out=arrays[2])
-        bound()
-        del arrays
-        assert in_use() == held > before
-        del bound
-        assert in_use() == before
-    finally:
-        gc.enable()
+    before = in_use()
+    arrays = [*map(placed, (*fresh(), empty()))]
+    held = in_use()
+    bound = dg.compile(gather(), out_of_bounds=policy).bind(*arrays[:2], out=arrays[2])
+    bound()
+    del arrays
+    assert in_use() == held > before
+    del bound
+    assert in_use() == before

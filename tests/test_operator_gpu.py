@@ -1,4 +1,4 @@
-"""Compiled operators on a GPU: CuPy and DLPack arrays, devices, streams, and CUDA graphs, through the public interface."""
+"""Compiled operators on a GPU through the public interface: CuPy and DLPack arrays, devices, streams, and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds
-from tests.gpus import as_late_as_allowed, host, nothing_new, placed, same_streams
+from tests.gpus import CoreStream, as_late_as_allowed, host, nothing_new, placed, same_streams
+from tests.tensorlib import Tensor
 from tests.test_operator import COUNT, ROWS, WIDTH, gather
 
 pytestmark = pytest.mark.gpu
@@ -19,26 +20,13 @@ two_gpus = pytest.mark.gpu(devices=2)
 ROUNDS = 20
 
 
-class DLPackOnly:
-    """An array of a library that is neither NumPy nor CuPy."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self._array.__dlpack_device__()
-
-
 def fresh() -> tuple[Any, Any]:
-    """A random table, and indices from both of its ends."""
+    """Return a random table, and indices from both of its ends."""
     rng = seeds.numpy_rng()
     return rng.random((ROWS, WIDTH), dtype=np.float32), rng.integers(-ROWS, ROWS, (1, COUNT))
 
 
-def test_cupy_arrays_of_any_strides(cupy: Any) -> None:
+def test_cupy_arrays_of_any_strides_are_read_and_written(cupy: Any) -> None:
     op = dg.compile(gather())
     table, ids = fresh()
     wide = cupy.zeros((ROWS, 2 * WIDTH + 1), np.float32)
@@ -55,15 +43,15 @@ def test_cupy_arrays_of_any_strides(cupy: Any) -> None:
         op(wide[:, 1::2], cupy.asarray(ids), out=wide[:COUNT, 1::2])
 
 
-def test_arrays_through_dlpack(cupy: Any) -> None:
+def test_arrays_with_dlpack_alone_are_taken(cupy: Any) -> None:
     table, ids = fresh()
     out = cupy.zeros((COUNT, WIDTH), np.float32)
-    dg.compile(gather())(*(DLPackOnly(cupy.asarray(array)) for array in (table, ids)), out=DLPackOnly(out))
+    dg.compile(gather())(*(Tensor(cupy.asarray(array)) for array in (table, ids)), out=Tensor(out))
     assert out.get().tobytes() == table[ids[0]].tobytes()
 
 
-def test_a_stream_of_its_own_orders_everything(cupy: Any) -> None:
-    """Host arrays go there, the kernel runs, and the result comes back, on a stream that waits for no other."""
+def test_copies_and_kernel_run_in_order_on_the_given_stream(cupy: Any) -> None:
+    """The copies of host arrays, the kernel, and the copy of the result run on a non-blocking stream."""
     op = dg.compile(gather(), device="cuda")
     stream = cupy.cuda.Stream(non_blocking=True)
     for given in (stream, stream.ptr):
@@ -95,8 +83,8 @@ WAYS = [bound, checked, by_address]
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same stream", "another stream"])
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_call_is_captured_and_replayed(cupy: Any, way: Any, policy: str, elsewhere: bool) -> None:
-    """A graph replays on what the indices hold by then, on any stream, and under "raise" forgets the replay before."""
+def test_every_kind_of_call_is_captured_and_replayed(cupy: Any, way: Any, policy: str, elsewhere: bool) -> None:
+    """A graph replays with the current indices on any stream. Under "raise" it forgets the previous replay's bad index."""
     table, ids = fresh()
     held, indices = cupy.asarray(table), cupy.asarray(ids)
     out = cupy.zeros((COUNT, WIDTH), np.float32)
@@ -104,10 +92,10 @@ def test_every_way_to_call_is_captured_and_replayed(cupy: Any, way: Any, policy:
     replaying = cupy.cuda.Stream(non_blocking=True) if elsewhere else stream
     run, ask = way(dg.compile(gather(), device="cuda", out_of_bounds=policy), held, indices, out)
     cupy.cuda.get_current_stream().synchronize()
-    run(stream)  # prepares, outside of the capture
+    run(stream)  # prepares the call outside of the capture
     stream.synchronize()
     with stream:
-        # In this mode CUDA ends the capture at any allocation or wait, of this thread or another.
+        # In this mode, an allocation or a wait of any thread ends the capture.
         stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
         run()
         graph = stream.end_capture()
@@ -130,8 +118,8 @@ def test_every_way_to_call_is_captured_and_replayed(cupy: Any, way: Any, policy:
 
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 @pytest.mark.parametrize("way", WAYS)
-def test_two_streams_at_once(cupy: Any, way: Any, policy: str) -> None:
-    """Calls in turn on two streams, with arrays of their own, and under "raise" one bad index on the second."""
+def test_calls_on_two_streams_do_not_mix(cupy: Any, way: Any, policy: str) -> None:
+    """The calls alternate and have arrays of their own. Under "raise", one index on the second stream is bad."""
     op = dg.compile(gather(), device="cuda", out_of_bounds=policy)
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
     inputs = [fresh() for _ in streams]
@@ -156,12 +144,12 @@ def test_two_streams_at_once(cupy: Any, way: Any, policy: str) -> None:
     if policy == "raise":
         with pytest.raises(IndexError, match=rf"IndicesTensor\[0, 4\] = {ROWS} is out of range"):
             ways[1][1]()
-        if way is bound:  # an operator itself answers for its last call
+        if way is bound:  # a call of the operator itself checks its own indices
             ways[0][1]()
 
 
-def test_memory_that_goes_back_to_the_pool_is_no_trouble(cupy: Any) -> None:
-    """A call keeps no array alive; CuPy's pool hands memory on in the order of the stream."""
+def test_memory_freed_during_a_call_is_not_overwritten_early(cupy: Any) -> None:
+    """A call keeps no array alive. CuPy's pool reuses memory in the stream's order."""
     op = dg.compile(gather())
     for _ in range(ROUNDS):
         table, ids = fresh()
@@ -192,7 +180,7 @@ def test_arrays_on_different_devices_are_refused(cupy: Any) -> None:
 @two_gpus
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "cpu"])
 def test_device_moves_arrays_there_and_the_result_back(cupy: Any, device: str) -> None:
-    """Each kind in the place of each input; views as well, which are no packed memory that is copied as it is."""
+    """The test moves each kind of array as each input, including views, whose memory is not packed."""
     op, (table, ids) = dg.compile(gather(), device=device), fresh()
     wide = np.zeros((ROWS, 2 * WIDTH), np.float32)
     wide[:, ::2] = table
@@ -220,7 +208,7 @@ def test_a_call_with_out_allocates_nothing(cupy: Any) -> None:
     assert out.get().tobytes() == table[ids[0]].tobytes()
 
 
-def test_a_launch_on_addresses_is_checked_as_far_as_it_can_be(cupy: Any) -> None:
+def test_launch_checks_indices_device_and_overlap(cupy: Any) -> None:
     table, ids = fresh()
     ids[0, 5] = ROWS + 3
     op, held = dg.compile(gather(), out_of_bounds="raise"), [*map(placed, (table, ids)), cupy.zeros((COUNT, WIDTH), np.float32)]
@@ -233,20 +221,10 @@ def test_a_launch_on_addresses_is_checked_as_far_as_it_can_be(cupy: Any) -> None
         op.launch(held[0].data.ptr, held[1].data.ptr, held[0].data.ptr)
 
 
-class Protocol:
-    """A stream that is known by the protocol of `cuda.core` alone."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self._stream.ptr
-
-
 @two_gpus
-@pytest.mark.parametrize("given", [lambda stream: stream, lambda stream: stream.ptr, Protocol])
+@pytest.mark.parametrize("given", [lambda stream: stream, lambda stream: stream.ptr, CoreStream])
 def test_a_given_stream_orders_copies_allocations_and_the_launch(cupy: Any, given: Any) -> None:
-    """What is written late on a stream that waits for no other is seen by a call there, and read before it is written again."""
+    """A call on a non-blocking stream sees late writes, and reads before the stream writes again."""
     table, ids = fresh()
     expected = table[ids[0]].tobytes()
     with cupy.cuda.Device(1):
@@ -255,7 +233,7 @@ def test_a_given_stream_orders_copies_allocations_and_the_launch(cupy: Any, give
     out = placed(np.full((COUNT, WIDTH), np.nan, np.float32), 1)
     cupy.cuda.runtime.deviceSynchronize()
     op = dg.compile(gather())
-    op(placed(table, 1), placed(ids, 1))  # compiles
+    op(placed(table, 1), placed(ids, 1))  # compiles the kernel
     for more in ({}, {"out": out}):
         with cupy.cuda.Device(1), stream:
             arrays = placed(table, 1), placed(ids, 1)
@@ -271,7 +249,7 @@ def test_a_given_stream_orders_copies_allocations_and_the_launch(cupy: Any, give
 
 @two_gpus
 @as_late_as_allowed
-def test_a_launch_on_another_stream_is_noticed(cupy: Any) -> None:
+def test_the_check_notices_a_launch_on_another_stream(cupy: Any) -> None:
     with pytest.raises(AssertionError):
         test_a_given_stream_orders_copies_allocations_and_the_launch(cupy, lambda stream: 0)
 
@@ -311,7 +289,7 @@ def test_compare_runs_on_every_device(cupy: Any) -> None:
     assert "IndicesTensor[0, 0] = 1099511627776" in str(found)
 
 
-def test_a_bad_index_is_asked_for(cupy: Any) -> None:
+def test_raise_if_bad_names_the_first_bad_index(cupy: Any) -> None:
     table, ids = fresh()
     op = dg.compile(gather(), out_of_bounds="raise")
     op(cupy.asarray(table), cupy.asarray(ids))
@@ -322,7 +300,7 @@ def test_a_bad_index_is_asked_for(cupy: Any) -> None:
         op.raise_if_bad()
 
 
-def test_pointers(cupy: Any) -> None:
+def test_launch_takes_device_pointers(cupy: Any) -> None:
     table, ids = fresh()
     held, indices, out = cupy.asarray(table), cupy.asarray(ids), cupy.zeros((COUNT, WIDTH), np.float32)
     dg.compile(gather(), device="cuda").launch(held.data.ptr, indices.data.ptr, out.data.ptr)

@@ -1,6 +1,4 @@
-"""Kernels that are planned and compiled ahead of the first call: what a call finds ready is what it does not compile, plan or
-allocate.
-"""
+"""Kernels that are planned and compiled before the first call. A prepared call compiles, plans and allocates nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def ids() -> Any:
 
 @contextmanager
 def ready() -> Iterator[None]:
-    """Nothing is planned, compiled or allocated meanwhile, but for results."""
+    """Fail if the block plans, compiles or allocates anything except results."""
     with pytest.MonkeyPatch.context() as patch, nothing_new(results=True):
         patch.setattr(program, "launches_for", lambda *arguments: pytest.fail("planned"))
         yield
@@ -39,14 +37,14 @@ def ready() -> Iterator[None]:
 
 @contextmanager
 def unready() -> Iterator[None]:
-    """It is noticed that something was not prepared."""
+    """Fail unless the block plans, compiles or allocates something."""
     with pytest.raises(pytest.fail.Exception), ready():
         yield
 
 
 @pytest.fixture
 def forgotten() -> None:
-    """No kernel has been compiled in this process, and no plan prepared."""
+    """Empty the caches of compiled kernels and prepared plans."""
     driver._compiled.cache_clear()
     prepared.forget()
 
@@ -65,7 +63,7 @@ def test_the_first_call_compiles_and_plans_nothing(forgotten: None, ids: Any) ->
 
 
 @pytest.mark.gpu
-def test_buffers_and_addresses_are_prepared_too(forgotten: None, ids: Any) -> None:
+def test_prepare_covers_buffers_and_addresses(forgotten: None, ids: Any) -> None:
     room = 4 * ROWS * (WIDTH + 3)
     op = dg.compile(gather(data={"strides": (WIDTH + 3, 1), "total_tensor_size_in_bytes": room}))
     op.prepare()
@@ -84,7 +82,7 @@ def test_buffers_and_addresses_are_prepared_too(forgotten: None, ids: Any) -> No
 
 
 @pytest.mark.gpu
-def test_layouts_are_those_of_the_calls_to_come(forgotten: None, ids: Any) -> None:
+def test_prepare_covers_the_stated_layouts_only(forgotten: None, ids: Any) -> None:
     wide = np.zeros((ROWS, 2 * WIDTH), np.float32)
     wide[:, ::2] = TABLE
     strided = (*PACKED, wide[:, ::2].strides)
@@ -97,11 +95,11 @@ def test_layouts_are_those_of_the_calls_to_come(forgotten: None, ids: Any) -> No
         op(packed, i, out=out[::-1])
     assert found.get().tobytes() == out[::-1].get().tobytes() == TABLE[ids[0]].tobytes()
     with unready():
-        op(packed, i)  # packed, with a packed result: not in the list
+        op(packed, i)  # packed arrays with a packed result are not in the list
 
 
 @pytest.mark.gpu
-def test_an_array_stands_for_arrays_like_it(forgotten: None, ids: Any) -> None:
+def test_prepare_takes_example_arrays_as_layouts(forgotten: None, ids: Any) -> None:
     odd, backwards, i = placed(aligned(TABLE, 4)), placed(aligned(TABLE))[::-1], placed(aligned(ids))
     op = dg.compile(gather())
     op.prepare("cuda", layouts=[[odd, i], [aligned(TABLE)[::-1], ids]])
@@ -112,7 +110,7 @@ def test_an_array_stands_for_arrays_like_it(forgotten: None, ids: Any) -> None:
 
 
 @pytest.mark.gpu(devices=2)
-def test_the_device_it_was_compiled_for(forgotten: None, ids: Any) -> None:
+def test_prepare_uses_the_device_of_compile(forgotten: None, ids: Any) -> None:
     op = dg.compile(gather(), device="cuda:1")
     op.prepare(layouts=[[(*PACKED, (4, 4 * ROWS)), IDS]])
     with ready():
@@ -122,7 +120,7 @@ def test_the_device_it_was_compiled_for(forgotten: None, ids: Any) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_the_cpu_is_prepared_likewise(device: str, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepare_works_for_the_cpu(device: str, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     op = dg.compile(gather(), device=device)
     op.prepare(layouts=[[(*PACKED, (4, 4 * ROWS)), IDS]])
     monkeypatch.setattr(prepared_call, "_host_program", lambda *_: pytest.fail("prepared again"))
@@ -137,8 +135,12 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         r"indices_tensor: expected shape \(1, \d+\), .* got",
     ),
     "out": ([PACKED, IDS, ((COUNT, WIDTH), "int32")], TypeError, r"out: expected float32 elements .*, got int32; allocate"),
-    "count": ([PACKED], TypeError, r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), .* got 1 array: state each"),
-    "too many": ([PACKED, IDS, PACKED, IDS], TypeError, r"takes 2 input arrays .* got 4 arrays: state each"),
+    "count": (
+        [PACKED],
+        TypeError,
+        r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), .* got 1 array: state each array",
+    ),
+    "too many": ([PACKED, IDS, PACKED, IDS], TypeError, r"takes 2 input arrays .* got 4 arrays: state each array"),
     "no array": (
         [PACKED, "int64"],
         TypeError,
@@ -154,7 +156,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no whole stride": (
         [(*PACKED, (4 * WIDTH + 2, 4)), IDS],
         ValueError,
-        r"strides .* \(bytes\) are not multiples of the element size, 4 bytes; pass",
+        r"strides .* bytes are not whole elements of 4 bytes; pass",
     ),
     "overlap": ([PACKED, IDS, ((COUNT, WIDTH), "float32", (0, 4))], ValueError, r"out has strides .* so that elements share an"),
 }
@@ -162,7 +164,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", REFUSED)
-def test_layouts_that_do_not_fit_the_descriptor(device: str, name: str) -> None:
+def test_layouts_that_do_not_fit_the_descriptor_are_refused(device: str, name: str) -> None:
     layout, error, words = REFUSED[name]
     with pytest.raises(error, match=rf"^layouts\[1\]: .*(?:{words})"):
         dg.compile(gather()).prepare(device, layouts=[[PACKED, IDS], layout])
@@ -174,7 +176,7 @@ def test_indices_at_an_odd_address_are_refused(ids: Any) -> None:
         dg.compile(gather()).prepare("cuda", layouts=[[TABLE, placed(aligned(ids, 4))]])
 
 
-def test_where_no_call_runs() -> None:
+def test_prepare_refuses_devices_on_which_no_call_runs() -> None:
     op = dg.compile(gather())
     with pytest.raises(ValueError, match=r"device is reference, but no arrays lie there: compile\(…, device='reference'\)"):
         op.prepare("reference")
@@ -182,19 +184,19 @@ def test_where_no_call_runs() -> None:
         op.prepare("gpu")
 
 
-def test_without_a_gpu_it_says_what_is_missing(no_cupy: None) -> None:
+def test_prepare_without_a_gpu_says_what_is_missing(no_cupy: None) -> None:
     for layouts in (None, [[PACKED, IDS]]):
         with pytest.raises(dg.DeviceError, match=r"^CuPy cannot be imported .*pip install"):
             dg.compile(gather()).prepare("cuda", layouts=layouts)
 
 
-def test_without_a_gpu_compiling_for_one_says_so_too(no_cupy: None) -> None:
+def test_compile_for_cuda_without_a_gpu_says_what_is_missing(no_cupy: None) -> None:
     with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
         dg.compile(gather(), device="cuda")
 
 
 def aligned(array: np.ndarray[Any, Any], past: int = 0) -> np.ndarray[Any, Any]:
-    """A packed copy that lies so many bytes past a multiple of 16."""
+    """Return a packed copy at an address that is so many bytes past a multiple of 16."""
     room = np.empty(array.nbytes + 32, np.uint8)
     start = -room.ctypes.data % 16 + past
     copy: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""Arrays that leave out leading 1s of the described sizes, and what an operator says of itself. Judge: NumPy's indexing."""
+"""Arrays without the leading 1s of the described sizes, and an operator's description of itself. Judge: NumPy's indexing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDS = np.array([4, 0, -1])
 
 
 def four_dimensions(**strides: Any) -> dg.GatherOperatorDesc:
-    """GATHER of rows of a table as feature level 1_0 wants it; strides by tensor."""
+    """Return a GATHER of table rows with the dimensions of feature level 1_0, and these strides per tensor."""
     sizes = {
         "input_tensor": ("FLOAT32", (1, 1, 5, 4)),
         "indices_tensor": ("INT64", (1, 1, 1, 3)),
@@ -48,13 +48,13 @@ def test_leading_ones_may_be_left_out(rng: random.Random) -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_as_well() -> None:
+def test_leading_ones_may_be_left_out_on_a_gpu() -> None:
     found = dg.compile(four_dimensions())(placed(X), placed(np.repeat(IDS, 2)[::2])).get()
     assert found.shape == (1, 1, 3, 4)
     assert found.tobytes() == X[IDS].tobytes()
 
 
-def test_other_sizes_may_not() -> None:
+def test_sizes_other_than_leading_ones_may_not_be_left_out() -> None:
     op = dg.compile(four_dimensions())
     for x in (X[:4], X.reshape(1, 1, 1, 5, 4), X.reshape(5, 1, 4), X.T):
         with pytest.raises(
@@ -69,8 +69,8 @@ def test_other_sizes_may_not() -> None:
         rows(X[:2])
 
 
-def test_one_dimension_of_a_tensor_with_strides_is_a_buffer() -> None:
-    """As before: three elements that a stride of 0 reads are one element of the buffer."""
+def test_a_flat_array_for_a_strided_tensor_is_a_buffer() -> None:
+    """Three elements with a stride of 0 are one element of the buffer."""
     op = dg.compile(four_dimensions(indices_tensor=(0, 0, 0, 0)))
     assert op(X, IDS).tobytes() == X[[4, 4, 4]].tobytes()
     assert op(X, IDS.reshape(1, 1, 1, 3)).tobytes() == X[IDS].tobytes()
@@ -99,10 +99,10 @@ def test_one_dimension_of_a_tensor_with_strides_is_a_buffer() -> None:
         ),
     ],
 )
-def test_an_operator_says_what_it_is(op: dg.CompiledOperator, shown: str) -> None:
+def test_repr_shows_operator_shapes_device_and_policy(op: dg.CompiledOperator, shown: str) -> None:
     assert repr(op) == f"<CompiledOperator {shown}>"
 
 
-def test_a_bound_operator_says_where_its_arrays_are() -> None:
+def test_repr_of_a_bound_operator_shows_its_device() -> None:
     bound = dg.compile(dg.GatherOperatorDesc.of(X, IDS), out_of_bounds="raise").bind(X, IDS, out=np.empty((3, 4), np.float32))
     assert repr(bound) == "<BoundOperator GATHER axis 0: float32[5,4], int64[3] -> float32[3,4]; on cpu, out of bounds: raise>"

@@ -1,4 +1,4 @@
-"""Names from files reach a terminal only through one place, which escapes them."""
+"""Names from files reach a terminal only through the function that escapes them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.cli.command import process
 
 ROOT = Path(__file__).parents[1] / "dmlgather"
 
-STEERING = "a\x1b[31m\r\x9b\u202e\u2066\u200b\ufeff\x85\x7f"
+CONTROLS = "a\x1b[31m\r\x9b\u202e\u2066\u200b\ufeff\x85\x7f"
 
 
 def writes(tree: ast.AST) -> bool:
-    """Whether code prints, or writes to standard output."""
+    """Return True if code prints or writes to standard output."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
@@ -28,7 +28,7 @@ def writes(tree: ast.AST) -> bool:
 
 
 @pytest.mark.slow
-def test_one_place_writes_to_standard_output() -> None:
+def test_only_output_py_writes_to_standard_output() -> None:
     found = {
         path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if writes(ast.parse(path.read_text(encoding="utf-8")))
     }
@@ -38,7 +38,7 @@ def test_one_place_writes_to_standard_output() -> None:
 @pytest.mark.parametrize(
     "character", [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066, 0xD800)]
 )
-def test_what_steers_a_terminal_is_escaped(character: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped(character: str, capsys: pytest.CaptureFixture[str]) -> None:
     put(f"a{character}b\tc\n\nd é")
     written = capsys.readouterr().out
     assert character not in written
@@ -46,7 +46,7 @@ def test_what_steers_a_terminal_is_escaped(character: str, capsys: pytest.Captur
 
 
 def model(folder: Path) -> Path:
-    """A model whose every name steers a terminal."""
+    """Return a model whose names all contain terminal control characters."""
     tensors = {
         name: {"DataType": kind, "Sizes": [2]}
         for name, kind in (("InputTensor", "INT8"), ("IndicesTensor", "INT32"), ("OutputTensor", "INT8"))
@@ -54,25 +54,25 @@ def model(folder: Path) -> Path:
     values = {"initialValuesDataType": "INT8", "initialValues": [1, 2]}
     data = {
         "resources": {
-            STEERING: values,
-            f"{STEERING}\n2": {"initialValuesDataType": "INT32", "initialValues": [0, 1]},
-            f"{STEERING}3": values,
+            CONTROLS: values,
+            f"{CONTROLS}\n2": {"initialValuesDataType": "INT32", "initialValues": [0, 1]},
+            f"{CONTROLS}3": values,
         },
         "dispatchables": {
-            STEERING: {"type": "DML_OPERATOR_GATHER", "desc": {**tensors, "Axis": 0, "IndexDimensions": 1}},
+            CONTROLS: {"type": "DML_OPERATOR_GATHER", "desc": {**tensors, "Axis": 0, "IndexDimensions": 1}},
         },
         "commands": [
             {
                 "type": "dispatch",
-                "dispatchable": STEERING,
-                "bindings": {"InputTensor": STEERING, "IndicesTensor": f"{STEERING}\n2", "OutputTensor": f"{STEERING}3"},
+                "dispatchable": CONTROLS,
+                "bindings": {"InputTensor": CONTROLS, "IndicesTensor": f"{CONTROLS}\n2", "OutputTensor": f"{CONTROLS}3"},
             },
-            {"type": "print", "resource": STEERING},
-            {"type": "print", "resource": f"{STEERING}\n2", "verbose": True},
-            {"type": "writeFile", "resource": STEERING, "targetPath": "out.npy"},
+            {"type": "print", "resource": CONTROLS},
+            {"type": "print", "resource": f"{CONTROLS}\n2", "verbose": True},
+            {"type": "writeFile", "resource": CONTROLS, "targetPath": "out.npy"},
         ],
     }
-    path = folder / f"m{STEERING}.json".replace("\r", "")
+    path = folder / f"m{CONTROLS}.json".replace("\r", "")
     path.write_text(json.dumps(data), encoding="utf-8")
     return path
 
@@ -86,12 +86,12 @@ def model(folder: Path) -> Path:
         *(("check", "--output-format", name) for name in ("json", "sarif", "junit", "github")),
         ("explain",),
         ("explain", "--picture", "p.svg"),
-        ("explain", "--only", STEERING + "x"),
+        ("explain", "--only", CONTROLS + "x"),
         ("compare", "--devices", "cpu,reference"),
         ("compare", "--devices", "cpu,reference", "--json"),
     ],
 )
-def test_no_command_passes_on_what_steers(arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_print_no_control_codes(arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = model(tmp_path)
     monkeypatch.chdir(tmp_path)
     result = process(arguments[0], path, *arguments[1:])
@@ -99,5 +99,5 @@ def test_no_command_passes_on_what_steers(arguments: tuple[str, ...], tmp_path: 
     assert "Traceback" not in result.err
     texts = [result.out, result.err]
     texts += [file.read_text(encoding="utf-8") for file in tmp_path.glob("*.svg")]
-    for character in set(STEERING) - set("a[31m"):
+    for character in set(CONTROLS) - set("a[31m"):
         assert not any(character in text for text in texts), hex(ord(character))

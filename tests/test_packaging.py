@@ -1,4 +1,4 @@
-"""What a user gets: a light import, and kernels that are found from a wheel and from a checkout. Judged by fresh interpreters."""
+"""Installed packages: imports load few modules, and wheels and checkouts contain the kernels. Judge: fresh interpreters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import dmlgather
 from hatch_build import LIBRARIES, digest
-from tests import built
+from tests import built, processes
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -22,17 +22,15 @@ HEAVY = (
     *("svg", "junitparser", "pathspec", "pydantic_sarif"),
 )
 PACKED = ("dmlgather", "cpu_kernels", "cuda_kernels", "docs")
-"""Folders that a wheel is made of."""
+"""Folders in a wheel."""
 FIND_KERNELS = "from dmlgather.backends.cuda.driver import kernel_folder; print(kernel_folder().resolve())"
 
 
 def python(code: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *options, "-c", code], cwd="/", env=environment, text=True, capture_output=True, check=True, timeout=120
-    )
+    return processes.run([sys.executable, *options, "-c", code], cwd="/", env=environment, check=True, timeout=120)
 
 
-def test_import_is_light() -> None:
+def test_importing_dmlgather_loads_no_heavy_package() -> None:
     done = python("import dmlgather", "-X", "importtime", PYTHONPATH=str(ROOT))
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "dmlgather" in loaded
@@ -40,10 +38,10 @@ def test_import_is_light() -> None:
 
 
 MOST = 80
-"""Modules of this package that comparing a descriptor may load."""
+"""Number of this package's modules that a comparison of descriptors may load."""
 
 
-def test_comparing_a_descriptor_loads_what_it_needs() -> None:
+def test_comparing_a_descriptor_loads_few_modules() -> None:
     done = python(
         "import sys, numpy as np, dmlgather as dg\n"
         "desc = dg.GatherOperatorDesc.of(((5, 3), 'float32'), ((2,), 'int64'))\n"
@@ -59,7 +57,7 @@ def test_comparing_a_descriptor_loads_what_it_needs() -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout that is not installed for editing."""
+    """Return a checkout that is not installed for editing."""
     shutil.copytree(ROOT / "dmlgather", tmp_path / "dmlgather", ignore=shutil.ignore_patterns("__pycache__", *LIBRARIES))
     shutil.copy(ROOT / "hatch_build.py", tmp_path)
     return tmp_path
@@ -68,19 +66,19 @@ def checkout(tmp_path: Path) -> Path:
 WITHOUT_ENGINE = "from dmlgather.backends.cpu import engine; print(engine.status())"
 
 
-def test_python_that_is_started_in_a_checkout_says_what_it_has_imported(checkout: Path) -> None:
+def test_a_missing_engine_names_the_imported_checkout(checkout: Path) -> None:
     lacking = f"the dmlgather that Python has imported, {checkout / 'dmlgather'}, has no compiled engine ("
     done = python(WITHOUT_ENGINE, PYTHONPATH=str(checkout))
     assert done.stdout.startswith(lacking)
     remedy = f"or build an engine there: pip install --editable {checkout}\n"
     assert done.stdout.endswith(f"start Python outside of {checkout}, {remedy}")
-    (checkout / "hatch_build.py").unlink()  # as a pure wheel, unpacked
+    (checkout / "hatch_build.py").unlink()  # like an unpacked pure wheel
     done = python(WITHOUT_ENGINE, PYTHONPATH=str(checkout))
     assert done.stdout.startswith(lacking)
     assert done.stdout.endswith("): install dmlgather anew, without DMLGATHER_PURE=1\n")
 
 
-def test_env_names_what_it_runs_and_what_python_imports_in_the_folder(checkout: Path) -> None:
+def test_env_names_a_checkout_that_python_imports_instead(checkout: Path) -> None:
     def env(folder: Path, *options: str) -> str:
         command = [sys.executable, "-P", "-m", "dmlgather.cli", "env", *options]
         environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
@@ -98,7 +96,7 @@ def test_env_names_what_it_runs_and_what_python_imports_in_the_folder(checkout: 
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
-    """A wheel of this checkout, built once for all test processes."""
+    """Return a wheel of this checkout, built once for all test processes."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
 
     def build(folder: Path) -> None:
@@ -156,5 +154,5 @@ def test_a_wheel_carries_the_pages_that_explain_codes(wheel: Path, tmp_path: Pat
 
 
 def test_an_editable_install_uses_the_checkouts_kernels() -> None:
-    # The environment of these tests is one: ci/setup installs for editing.
+    # These tests run in such an environment: ci/setup installs for editing.
     assert Path(python(FIND_KERNELS).stdout.strip()) == ROOT / "cuda_kernels"

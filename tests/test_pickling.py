@@ -1,4 +1,4 @@
-"""What can be pickled and copied, and what says that it cannot."""
+"""Objects that can be pickled and copied, and the errors of those that cannot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POSITIONS = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
 TAKEN = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(2, 4))
 DESC = dg.GatherElementsOperatorDesc(input_tensor=TABLE, indices_tensor=POSITIONS, output_tensor=TAKEN, axis=1)
 
-WAYS: dict[str, Callable[[Any], Any]] = {
+COPIES: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
     "the oldest protocol": lambda value: pickle.loads(pickle.dumps(value, 0)),
     "copy": copy.copy,
@@ -35,20 +35,20 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def taken(indices: NDArray[np.int64]) -> bytes:
-    """The bits that NumPy takes, which has DirectML's negative indices as well."""
+def expected_bits(indices: NDArray[np.int64]) -> bytes:
+    """Return the bits that NumPy takes. NumPy has DirectML's negative indices."""
     return np.take_along_axis(DATA, indices, axis=1).tobytes()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("device", [None, "cpu", "reference"])
 @pytest.mark.parametrize("policy", [None, "clamp", "raise", dg.Fill(7)], ids=str)
-def test_an_operator_is_its_descriptor_and_its_options(way: str, device: str | None, policy: Any) -> None:
+def test_a_copied_operator_keeps_its_descriptor_and_options(way: str, device: str | None, policy: Any) -> None:
     operator = dg.compile(DESC, device, out_of_bounds=policy)
-    operator(DATA, INDICES)  # calls that are prepared do not go along
-    again = WAYS[way](operator)
+    operator(DATA, INDICES)  # prepared calls are not pickled
+    again = COPIES[way](operator)
     assert (again.desc, repr(again), again.plan) == (operator.desc, repr(operator), operator.plan)
-    assert again(DATA, INDICES).tobytes() == taken(INDICES)
+    assert again(DATA, INDICES).tobytes() == expected_bits(INDICES)
     beyond = INDICES + 1
     if policy == "raise":
         with pytest.raises(IndexError, match=r"IndicesTensor\[0, 0\] = 3 is out of range"):
@@ -57,10 +57,10 @@ def test_an_operator_is_its_descriptor_and_its_options(way: str, device: str | N
         expected = np.where(beyond == 3, np.float32(7), np.take_along_axis(DATA, beyond % 3, axis=1))
         assert again(DATA, beyond).tobytes() == expected.tobytes()
     else:
-        assert again(DATA, beyond).tobytes() == taken(np.minimum(beyond, 2))
+        assert again(DATA, beyond).tobytes() == expected_bits(np.minimum(beyond, 2))
 
 
-def test_an_operator_runs_in_another_process() -> None:
+def test_a_pickled_operator_runs_in_another_process() -> None:
     script = "import pickle, sys; run, *arrays = pickle.load(sys.stdin.buffer); sys.stdout.buffer.write(run(*arrays).tobytes())"
     ended = subprocess.run(
         [sys.executable, "-c", script],
@@ -70,7 +70,7 @@ def test_an_operator_runs_in_another_process() -> None:
         timeout=120,
         check=True,
     )
-    assert ended.stdout == taken(INDICES)
+    assert ended.stdout == expected_bits(INDICES)
 
 
 MODEL = parse_model("""<ir_version: 8, opset_import: ["" : 17]>
@@ -78,20 +78,20 @@ g (float[2,3] x, int64[2,4] i) => (float[2,4] y) { y = GatherElements <axis = 1>
 PROBLEM = dg.onnx.gather_elements.problem(((2, 3), "float32"), ((2, 4), "int64"), axis=1)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_models_and_fused_programs_can_be_pickled_as_well(way: str) -> None:
+@pytest.mark.parametrize("way", COPIES)
+def test_models_and_fused_programs_can_be_pickled(way: str) -> None:
     model = dg.onnx.Backend.prepare(MODEL)
     model.run([DATA, INDICES])
-    (found,) = WAYS[way](model).run([DATA, INDICES])
-    assert found.tobytes() == taken(INDICES)
-    assert WAYS[way](dg.fuse(PROBLEM))(DATA, INDICES).tobytes() == taken(INDICES)
-    assert WAYS[way](dg.index[::-1, 1:])(DATA).tobytes() == DATA[::-1, 1:].tobytes()
-    assert WAYS[way](PROBLEM) == PROBLEM
+    (found,) = COPIES[way](model).run([DATA, INDICES])
+    assert found.tobytes() == expected_bits(INDICES)
+    assert COPIES[way](dg.fuse(PROBLEM))(DATA, INDICES).tobytes() == expected_bits(INDICES)
+    assert COPIES[way](dg.index[::-1, 1:])(DATA).tobytes() == DATA[::-1, 1:].tobytes()
+    assert COPIES[way](PROBLEM) == PROBLEM
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_holds_addresses_says_so(way: str) -> None:
+@pytest.mark.parametrize("way", COPIES)
+def test_a_bound_operator_refuses_to_be_pickled(way: str) -> None:
     bound = dg.compile(DESC).bind(DATA, INDICES, out=np.empty((2, 4), np.float32))
     says = "a bound operator holds the addresses of its arrays: pickle or copy the operator, and bind it again"
     with pytest.raises(TypeError, match=says):
-        WAYS[way](bound)
+        COPIES[way](bound)

@@ -1,4 +1,4 @@
-"""The bars of random draws: judged by a table of the binomial distribution, and by sums of exact fractions."""
+"""The limits for random draws. Judges: a table of the binomial distribution, and sums of exact fractions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.rates import CHANCE, assert_often, assert_seldom
 
 
 def exact_bar(of: int, rate: Fraction) -> int:
-    """The least count whose chance, together with those of lesser ones, is not below `CHANCE`."""
+    """Return the least count with a cumulative probability of at least `CHANCE`."""
     chances = accumulate(comb(of, hits) * rate**hits * (1 - rate) ** (of - hits) for hits in range(of))
     return next(count for count, chance in enumerate(chances) if chance >= CHANCE)
 

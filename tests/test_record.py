@@ -1,8 +1,7 @@
-"""Models whose validators are built when they are first needed, also by several threads at a time; descriptions of fields."""
+"""Models that build their validators at first use, also in several threads at once, and descriptions of fields."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from typing import Annotated
@@ -11,6 +10,7 @@ import pytest
 from pydantic import ConfigDict, Field, ValidationError
 
 from dmlgather.record import BuiltOnUse, Record
+from tests import processes
 
 THREADS = 8
 
@@ -55,7 +55,7 @@ def test_fields_are_described_by_the_docstrings_under_them() -> None:
         "SIZE": "Elements of\nthe part.",
         "PARTS": "Its parts.",
         "FIRST": "Another description than that of the class.",
-        "LAST": None,  # its class says the same
+        "LAST": None,  # the class has the same description
         "NAME": "Stated.",
         "BARE": None,
     }
@@ -63,7 +63,7 @@ def test_fields_are_described_by_the_docstrings_under_them() -> None:
     assert "description" not in Narrow.model_json_schema()["properties"]["size"]
 
 
-def test_a_model_is_built_when_it_is_first_needed() -> None:
+def test_a_model_is_built_at_its_first_use() -> None:
     class Fresh(Part):
         """Nobody has used it."""
 
@@ -74,21 +74,21 @@ def test_a_model_is_built_when_it_is_first_needed() -> None:
         Fresh(size=0)
 
 
-def test_importing_the_descriptors_builds_none() -> None:
+def test_importing_the_descriptors_builds_no_validators() -> None:
     script = (
         "import dmlgather.cli.documents, dmlgather.directml.dxdispatch.model_file, dmlgather.report.settings\n"
         "from dmlgather.record import BuiltOnUse\n"
         "def below(kind): return [kind, *(one for each in kind.__subclasses__() for one in below(each))]\n"
         "print(len(below(BuiltOnUse)), [kind for kind in below(BuiltOnUse) if kind.__pydantic_complete__])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = processes.run([sys.executable, "-c", script], check=True, timeout=60)
     number, _, built = done.stdout.strip().partition(" ")
     assert int(number) > 40
     assert built == "[]"
 
 
-def test_threads_that_need_a_model_first_agree() -> None:
-    """None of them gets an error, or a value that was judged by the rules of the class before."""
+def test_threads_that_first_use_a_model_get_equal_results() -> None:
+    """No thread gets an error or a value judged by the rules of the base class."""
     for _ in range(20):
 
         class Fresh(Part):

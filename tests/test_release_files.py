@@ -1,4 +1,4 @@
-"""ci/release: the version and what is claimed, said alike everywhere; wheels with what a release must not carry."""
+"""ci/release: the version and the claims agree in all files, and wheels lack the files that a release must not contain."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 
 from ci.release_files import disagreements, faults, licences, version
 from hatch_build import FOLDER, NOTICES, digest
+from tests import processes
 
 ROOT = Path(__file__).parents[1]
 METADATA = f"dmlgather-{version(ROOT)}.dist-info/METADATA"
@@ -27,7 +28,7 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_version_is_said_alike_everywhere() -> None:
+def test_all_files_state_the_same_version() -> None:
     assert not list(disagreements(ROOT))
 
 
@@ -43,7 +44,7 @@ DATED = {
 
 
 @pytest.mark.parametrize(
-    ("changed", "final", "told"),
+    ("changed", "final", "reported"),
     [
         ({}, False, None),
         ({}, True, "CHANGELOG.md: version 1.2.0 must have a date, got (unreleased)"),
@@ -75,19 +76,19 @@ DATED = {
         ),
     ],
 )
-def test_another_version_or_date_is_told(tmp_path: Path, changed: dict[str, str], final: bool, told: str | None) -> None:
+def test_another_version_or_date_is_reported(tmp_path: Path, changed: dict[str, str], final: bool, reported: str | None) -> None:
     (tmp_path / "dmlgather").mkdir()
     for name, text in {**SAYS, **changed}.items():
         (tmp_path / name).write_text(text)
-    assert list(disagreements(tmp_path, final=final)) == ([told] if told else [])
+    assert list(disagreements(tmp_path, final=final)) == ([reported] if reported else [])
 
 
-def test_the_citation_has_the_form_of_its_format() -> None:
+def test_the_citation_file_is_valid() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.citation-file-format", "CITATION.cff"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
-def test_the_same_versions_of_python_are_claimed_and_run() -> None:
+def test_all_files_state_the_tested_python_versions() -> None:
     match = re.search(r"^for version in (.+); do$", read("ci/pythons"), re.MULTILINE)
     assert match
     run = match[1].split()
@@ -105,7 +106,7 @@ def test_the_same_versions_of_python_are_claimed_and_run() -> None:
 
 
 @pytest.mark.slow
-def test_pythons_at_hand_are_of_different_versions_in_order() -> None:
+def test_ci_pythons_lists_different_versions_in_order() -> None:
     every, ends = (subprocess.check_output(["ci/pythons", *options], cwd=ROOT, text=True).split() for options in (["--all"], []))
     assert ends == [every[0], every[-1]]
     show = "import sys; print(sys.version_info[1])"
@@ -134,13 +135,13 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
 
 
 def anchors(path: Path) -> set[str]:
-    """What the headings of a page are called in links."""
+    """Return the anchors of a page's headings in links."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower())) for heading in headings}
 
 
 def packed(folder: Path, files: Mapping[str, bytes | None], platform: str = "any") -> Path:
-    """A wheel of the checkout's files, and of these instead or beside them. None: left out."""
+    """Return a wheel of the checkout's files, with these contents instead or in addition. None: without the file."""
     stated = email.message.Message()
     for field, value in (("Version", version(ROOT)), ("License-Expression", "MIT"), ("License-File", "LICENSE")):
         stated[field] = value
@@ -157,7 +158,7 @@ def packed(folder: Path, files: Mapping[str, bytes | None], platform: str = "any
 
 
 ENGINE = b"\x7fELF".ljust(18, b"\0") + (62).to_bytes(2, "little") + digest(ROOT / "cpu_kernels").encode()
-"""As much of an engine for Linux on x86-64 as is looked at."""
+"""The part of an engine for Linux on x86-64 that is checked."""
 LIBRARY, LICENCES = f"{FOLDER}/libdmlgather.so", f"{FOLDER}/{NOTICES}"
 
 
@@ -167,7 +168,7 @@ def test_a_wheel_of_own_files_has_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "platform", "told"),
+    ("files", "platform", "reported"),
     [
         ({"dmlgather/vendored.py": b"#"}, "any", "dmlgather/vendored.py: is no file of the source tree"),
         ({"tests/__init__.py": b"#"}, "any", "tests/__init__.py: is no file of the source tree"),
@@ -193,11 +194,11 @@ def test_a_wheel_of_own_files_has_no_fault(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_wheel_must_not_carry_is_told(tmp_path: Path, files: dict[str, bytes | None], platform: str, told: str) -> None:
-    assert list(faults(packed(tmp_path, files, platform), ROOT)) == [told]
+def test_a_fault_of_a_wheel_is_reported(tmp_path: Path, files: dict[str, bytes | None], platform: str, reported: str) -> None:
+    assert list(faults(packed(tmp_path, files, platform), ROOT)) == [reported]
 
 
-def test_licences_of_a_list(tmp_path: Path) -> None:
+def test_licences_are_read_from_a_bill_of_materials(tmp_path: Path) -> None:
     bill = tmp_path / "bill.json"
     bill.write_text(
         '{"components": [{"name": "a", "version": "1", "licenses": [{"license": {"id": "MIT"}}]}, {"name": "b", "licenses": []},'
@@ -207,6 +208,6 @@ def test_licences_of_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash: ci/release was not tried")
-def test_other_arguments_of_the_script_are_refused() -> None:
-    done = subprocess.run(["ci/release", "--publish"], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_ci_release_refuses_unknown_arguments() -> None:
+    done = processes.run(["ci/release", "--publish"], cwd=ROOT)
     assert (done.returncode, done.stderr) == (2, "ci/release: expected no argument or --dry-run, got --publish\n")

@@ -1,4 +1,4 @@
-"""One seed decides all random numbers of a run: no file draws without it (unseeded.py), and seeds.py keeps what it promises."""
+"""One seed decides all random numbers of a run. No file draws without it (unseeded.py), and seeds.py works as described."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_random_number_has_a_seed() -> None:
             there = faults_of_script(text)
         if there:
             found[str(file.relative_to(ROOT))] = [fault.partition(": ")[2] for fault in there]
-    own = {"tests/seeds.py": ["random.SystemRandom"], "benchmarks/runner.py": ["secrets"]}  # both print the seed
+    own = {"tests/seeds.py": ["random.SystemRandom"], "benchmarks/runner.py": ["secrets"]}  # both commands print the seed
     assert found == own, "draw with tests/seeds.py"
 
 
@@ -70,7 +70,7 @@ def test_every_random_number_has_a_seed() -> None:
         ("from uuid import uuid1\nuuid1()", "uuid.uuid1"),
     ],
 )
-def test_what_has_no_seed_is_found(text: str, found: str) -> None:
+def test_unseeded_generators_are_found(text: str, found: str) -> None:
     line = text.count("\n") + 1
     assert faults(text) == [f"line {line if 'pick' not in text else 2}: {found}"]
     assert faults_of_page(f"Words.\n\n```python\n{text}\n```\n") == faults(text)
@@ -95,7 +95,7 @@ def test_a_doctest_in_a_page_is_read() -> None:
         "import uuid, os\nuuid.uuid5(space, 'name'), os.environ",
     ],
 )
-def test_what_has_a_seed_is_not(text: str) -> None:
+def test_seeded_generators_are_accepted(text: str) -> None:
     assert faults(text, imported=True) == faults(text) or "Random(5)" in text
     assert faults(text) == []
 
@@ -110,7 +110,7 @@ def test_what_has_a_seed_is_not(text: str) -> None:
         ("from tests import seeds\n@mark(seeds.numpy_rng())\ndef f(): ...", "tests.seeds.numpy_rng at import"),
     ],
 )
-def test_what_a_module_of_tests_draws_at_import_is_found(text: str, found: str) -> None:
+def test_draws_at_import_are_found(text: str, found: str) -> None:
     assert [fault.partition(": ")[2] for fault in faults(text, imported=True)] == [found]
     assert faults(text) == []
     lazy = text.replace("\n", "\nif __name__ == '__main__':\n    ", 1)
@@ -171,7 +171,7 @@ def test_drawn(request, one, two):
 
 @dataclass(frozen=True)
 class Ran:
-    """How pytest ended, the lines that it printed, and the numbers that each test saw."""
+    """The exit status of pytest, its lines of output, and the numbers that each test drew."""
 
     code: int
     printed: str
@@ -185,12 +185,12 @@ class Ran:
 
 @dataclass(frozen=True)
 class Checkout:
-    """A folder with this project's conftest.py and seeds.py, under Git, and small tests."""
+    """A folder with Git, this project's conftest.py and seeds.py, and small tests."""
 
     path: Path
 
     def bash(self, command: str, **environment: str) -> Ran:
-        """Run a command there, with no more of these variables than are given."""
+        """Run a command in the folder with only these variables."""
         notes = self.path / "notes"
         shutil.rmtree(notes, ignore_errors=True)
         notes.mkdir()
@@ -233,7 +233,7 @@ SMALL_TESTS = "tests/test_small.py"
 
 @pytest.fixture(scope="module")
 def fresh(checkout: Checkout) -> Ran:
-    """All small tests, in two processes, with a seed that nobody stated; one of them fails."""
+    """Run all small tests in two processes without a stated seed. One test fails."""
     return checkout.pytest(f"{SMALL_TESTS} -n 2", UNLUCKY="yes")
 
 
@@ -250,8 +250,8 @@ def test_a_failure_names_the_command_that_repeats_it(checkout: Checkout, fresh: 
 
 
 @pytest.mark.slow
-def test_a_seed_gives_the_same_numbers_alone_and_between_others(checkout: Checkout, fresh: Ran) -> None:
-    """Fixtures that are shared do not depend on the test that comes first; hypothesis has the same seed."""
+def test_a_test_draws_the_same_numbers_alone_and_among_others(checkout: Checkout, fresh: Ran) -> None:
+    """Shared fixtures do not depend on which test comes first. Hypothesis has the same seed."""
     seed = fresh.found(r"^seed: (\d+)")
     whole = checkout.pytest(SMALL_TESTS, DMLGATHER_SEED=seed)
     assert (whole.code, whole.numbers) == (0, fresh.numbers)
@@ -271,14 +271,14 @@ def test_every_draw_has_numbers_of_its_own(fresh: Ran) -> None:
 
 
 @pytest.mark.slow
-def test_under_ci_the_seed_is_the_commits_and_another_seed_gives_other_numbers(checkout: Checkout, fresh: Ran) -> None:
+def test_under_ci_the_seed_follows_from_the_commit(checkout: Checkout, fresh: Ran) -> None:
     ended = checkout.pytest(f"{SMALL_TESTS} tests/test_early.py --continue-on-collection-errors", CI="true")
     commit = checkout.bash("git rev-parse HEAD").printed.strip()
     assert ended.found("^(seed: .*)$") == f"seed: {int(commit[:12], 16)}, from the commit"
     assert ended.numbers.keys() == fresh.numbers.keys()
     other = {name: numbers.split() for name, numbers in ended.numbers.items()}
     before = {name: numbers.split() for name, numbers in fresh.numbers.items()}
-    assert other.pop("test_drawn") != before.pop("test_drawn")  # hypothesis likes some numbers, with any seed
+    assert other.pop("test_drawn") != before.pop("test_drawn")  # hypothesis prefers some numbers with any seed
     wide = [{number for each in numbers.values() for number in each if int(number) >= 2**32} for numbers in (other, before)]
     assert len(wide[0]) == len(wide[1]) == 11
     assert not wide[0] & wide[1]
@@ -294,7 +294,7 @@ def test_a_seed_that_is_no_number_is_a_usage_error(checkout: Checkout) -> None:
 
 
 @pytest.mark.parametrize("stated", ["", " ", "x", "1.5", "+1", "²"])
-def test_what_is_no_seed(stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_seed_is_refused(stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(seeds.VARIABLE, stated)
     with pytest.raises(ValueError, match="must be a number without a sign, not "):
         seeds.run_seed()
@@ -309,7 +309,7 @@ def test_without_a_commit_ci_must_state_a_seed(monkeypatch: pytest.MonkeyPatch, 
         seeds.run_seed()
 
 
-def test_a_script_says_how_it_repeats_a_test_and_a_page_is_repeated_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_repeat_command_uses_the_script_and_whole_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(seeds.VARIABLE, "7")
     monkeypatch.setenv(seeds.REPEAT, "ci/heavy torch -k x")
     assert (

@@ -1,6 +1,6 @@
-"""The problem of a call says all that the call does: its plan, in the reference, gives the call's bytes, or raises where it does.
+"""The problem of a call describes the call: its plan gives the call's bytes in the reference, or raises in the same cases.
 
-The plans read the arguments as they are. What a call made of them besides would be lost where its problem is translated.
+The plans read the unchanged arguments. A conversion inside the call would be lost when its problem is translated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODULO = "take_along_dim takes indices modulo the size along dim, but a plan can
 
 
 def planned(plan: IndexPlan, *arrays: Any) -> Any:
-    """What the reference makes of a plan over these arrays, packed."""
+    """Return the reference's result of a plan over these arrays, packed."""
     data, *index = (np.ascontiguousarray(array).reshape(-1) for array in arrays)
     out = np.zeros(plan.out_extent, data.dtype)
     bad = reference.prepare(plan).run(data, index[0] if index else None, out)
@@ -42,14 +42,14 @@ def same(found: Any, expected: Any) -> bool:
     return bool(found.tobytes() == expected.tobytes())
 
 
-def test_every_function_is_here() -> None:
+def test_every_eager_function_has_a_row() -> None:
     public = [getattr(face, name) for face in (dg.torch, dg.lax, dg.onnx, dg.openvino) for name in face.__all__]
     here = {id(row.function) for row in LOOKING} | {id(function) for function, _ in WITHOUT}
     assert [each for each in public if isinstance(each, EagerFunction) and id(each) not in here] == []
 
 
 @pytest.mark.parametrize("row", LOOKING, ids=str)
-def test_functions_with_an_index(row: Looking) -> None:
+def test_the_plan_of_a_call_with_indices_gives_its_result(row: Looking) -> None:
     for dtype in row.types:
         for i in indices(row.size, dtype):
             args = row.arguments(i)
@@ -65,10 +65,10 @@ def test_functions_with_an_index(row: Looking) -> None:
 
 
 @pytest.mark.parametrize(("function", "arguments"), WITHOUT, ids=lambda value: getattr(value, "__name__", ""))
-def test_functions_without_an_index(function: Any, arguments: tuple[Any, ...]) -> None:
+def test_the_plan_of_a_call_without_indices_gives_its_result(function: Any, arguments: tuple[Any, ...]) -> None:
     problem, data = function.problem(*arguments), arguments[0]
     expected = function(*arguments)
-    if function is dg.torch.roll:  # each reads what the one before it writes
+    if function is dg.torch.roll:  # each step reads the result of the step before
         for each in problem:
             data = planned(each.plan(), data)
         assert same(data, expected)
@@ -79,14 +79,14 @@ def test_functions_without_an_index(function: Any, arguments: tuple[Any, ...]) -
 
 
 @pytest.mark.parametrize("dtype", ALL)
-def test_brackets_give_numpys_elements(dtype: str) -> None:
+def test_the_plan_of_an_index_expression_gives_its_result(dtype: str) -> None:
     for i in indices(4, dtype):
         for expression, read, numpys in (
             (dg.index[:, i], i, lambda i=i: X[:, i]),
             (dg.index[i % 3, i], np.stack([i % 3, i], -1), lambda i=i: X[i % 3, i]),
             (dg.index.take_along_axis(i[None], 1), i[None], lambda i=i: np.take_along_axis(X, i[None], 1)),
         ):
-            given = read.astype(expression.problem(X).tensors[1].dtype)  # as NumPy, int64
+            given = read.astype(expression.problem(X).tensors[1].dtype)  # NumPy converts it to int64
             assert np.array_equal(expression.indices[0], given)
             for policy in POLICIES:
                 plan = expression.plan(X, out_of_bounds=policy)
@@ -97,7 +97,7 @@ def test_brackets_give_numpys_elements(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["problem", "plan", "inputs", "differences"])
-def test_remainders_are_no_problem(method: str) -> None:
+def test_take_along_dim_with_a_dim_has_no_problem(method: str) -> None:
     with pytest.raises(ValueError, match=MODULO):
         getattr(dg.torch.take_along_dim, method)(X, np.array([[9]]), 1)
     report = dg.torch.take_along_dim.to_directml(X, ((3, 2), "int64"), 1)

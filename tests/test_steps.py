@@ -1,4 +1,4 @@
-"""The steps of .ci/run and the heavier checks: what they run, what they print at the end, and their exit codes."""
+"""The steps of .ci/run and the heavier checks: the commands they run, their closing lines, and their exit statuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import heavy
+from tests import heavy, processes
 from tests.heavy import CHECKS, main, with_fresh_seeds
 from tests.seeds import ROOT
 
@@ -19,15 +19,13 @@ PYTEST = 'echo "SKIPPED [2] tests/a.py:3: no qemu: nothing was run"; echo "= 12 
 
 
 def steps(*commands: str) -> tuple[int, list[str]]:
-    """The exit code, and the lines of the table and behind it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.steps"], cwd=ROOT, input="\n".join(commands), capture_output=True, text=True, check=False
-    )
+    """Return the exit status, and the closing lines with the table."""
+    done = processes.run([sys.executable, "-m", "tests.steps"], cwd=ROOT, input="\n".join(commands))
     lines = done.stdout.splitlines()
     return done.returncode, lines[next(row for row, line in enumerate(lines) if line.endswith("step")) :]
 
 
-def test_tests_are_counted_and_what_was_left_out_is_named() -> None:
+def test_the_table_counts_tests_and_names_skipped_checks() -> None:
     code, table = steps(PYTEST, "# a comment", "", "echo 'a: NOT RUN: no wheel'; exit 3", "exec true")
     assert code == 0
     assert [line.split(None, 3)[:3] for line in table[1:4]] == [["0", "12", "2"], ["0", "0", "0"], ["0", "0", "0"]]
@@ -48,34 +46,34 @@ def test_tests_are_counted_and_what_was_left_out_is_named() -> None:
         ("echo $nothing", 1, "0 passed, 0 failed"),
     ],
 )
-def test_the_first_failure_ends_it(command: str, status: int, counts: str) -> None:
+def test_the_first_failure_ends_the_run(command: str, status: int, counts: str) -> None:
     code, table = steps(command, "echo never")
     assert (code, table[-1]) == (status, counts)
     assert table[1].endswith(f"FAILED with {status}")
     assert "never" not in "".join(table)
 
 
-def test_it_goes_on_with_other_seeds_and_ends_with_what_repeats_each_failure() -> None:
+def test_a_run_with_fresh_seeds_ends_with_commands_that_repeat_it() -> None:
     said: list[str] = []
     fails = 'echo "repeat: DMLGATHER_SEED=$DMLGATHER_SEED ci/test x"; false'
     assert with_fresh_seeds(3, ["bash", "-c", fails], said.append) == 1
-    told = said[-1].splitlines()
-    assert told[0] == "3 of 3 seeds failed"
+    summary = said[-1].splitlines()
+    assert summary[0] == "3 of 3 seeds failed"
     seeds = [line.split()[2].rstrip(",") for line in said if line.startswith("=== seed")]
     assert len(set(seeds)) == 3
-    assert told[1:] == sorted(f"repeat: DMLGATHER_SEED={seed} ci/test x" for seed in seeds)
+    assert summary[1:] == sorted(f"repeat: DMLGATHER_SEED={seed} ci/test x" for seed in seeds)
     assert with_fresh_seeds(2, ["true"], said.append) == 0
     assert said[-1] == "0 of 2 seeds failed"
 
 
-def test_a_failure_that_says_nothing_is_repeated_whole() -> None:
+def test_a_failure_without_a_repeat_line_names_its_command() -> None:
     said: list[str] = []
     assert with_fresh_seeds(1, ["bash", "-c", "exit 3"], said.append) == 1
     seed = said[0].split()[2].rstrip(",")
     assert said[-1].splitlines() == ["1 of 1 seeds failed", f"repeat: DMLGATHER_SEED={seed} bash -c 'exit 3'"]
 
 
-def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_replace_the_tests_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, dict[str, str]]] = []
 
     def bash(command: str, variables: Mapping[str, str]) -> int:
@@ -108,15 +106,13 @@ def test_a_row_runs_its_tests_and_arguments_take_their_place(monkeypatch: pytest
         (["chains", "-h"], 0),
     ],
 )
-def test_exit_codes_of_the_heavier_checks(arguments: list[str], code: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.heavy", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def test_ci_heavy_exits_with_2_for_wrong_arguments(arguments: list[str], code: int) -> None:
+    done = processes.run([sys.executable, "-m", "tests.heavy", *arguments], cwd=ROOT)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_each_script_of_a_row_is_there_and_each_is_a_row() -> None:
+def test_ci_checks_holds_exactly_the_scripts_of_the_rows() -> None:
     scripts = {check.command for check in CHECKS if check.command}
     assert scripts == {f"ci/checks/{path.name}" for path in (ROOT / "ci/checks").iterdir()}
     assert main(["--short"]) == 0
@@ -130,11 +126,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_every_command_says_what_it_does_and_does_nothing(command: str, option: str, tmp_path: Path) -> None:
+def test_the_help_of_every_command_says_what_it_does(command: str, option: str, tmp_path: Path) -> None:
     environment = os.environ | {"VENV": sys.prefix, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [ROOT / command, option], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = processes.run([ROOT / command, option], cwd=tmp_path, env=environment, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     (first, *_) = done.stdout.removeprefix("usage: ").splitlines()
     assert first.startswith(command)
@@ -152,16 +146,15 @@ def test_every_command_says_what_it_does_and_does_nothing(command: str, option: 
     ],
 )
 def test_a_misspelt_argument_is_named(command: str, message: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [ROOT / (words := command.split())[0], *words[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    script, *arguments = command.split()
+    done = processes.run([ROOT / script, *arguments], cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(message)
     assert not done.stdout
 
 
-def test_a_setup_with_more_extras_is_not_made_again(tmp_path: Path) -> None:
-    """`installed` of ci/setup: the extras and variables that it is asked for, what was done, and whether that is enough."""
+def test_setup_accepts_an_installation_with_more_extras(tmp_path: Path) -> None:
+    """`installed` of ci/setup compares the requested extras and variables with those of the installation."""
     function = re.search(r"^installed\(\) \{.*?^\}$", (ROOT / "ci" / "setup").read_text(), re.MULTILINE | re.DOTALL)
     assert function
     plain, pure = " CC= DMLGATHER_PURE=", " CC= DMLGATHER_PURE=1"
@@ -185,18 +178,12 @@ def test_a_setup_with_more_extras_is_not_made_again(tmp_path: Path) -> None:
 
 
 def _lint(environment: Path) -> tuple[int, str]:
-    """The exit code and the last line of ci/lint in an environment."""
-    done = subprocess.run(
-        [ROOT / "ci" / "lint", "--quick"],
-        env={**os.environ, "VENV": str(environment)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Return the exit status and the last line of ci/lint in an environment."""
+    done = processes.run([ROOT / "ci" / "lint", "--quick"], env={**os.environ, "VENV": str(environment)})
     return done.returncode, done.stderr.splitlines()[-1]
 
 
-def test_lint_says_what_to_run(tmp_path: Path) -> None:
+def test_lint_names_the_command_to_run(tmp_path: Path) -> None:
     ruff = tmp_path / "bin" / "ruff"
     assert _lint(tmp_path) == (2, f"ci/lint: there is no {ruff}: run ci/setup test dev examples")
     ruff.parent.mkdir()

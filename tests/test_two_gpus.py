@@ -1,7 +1,7 @@
-"""Calls whose arrays lie on another GPU than the one that runs them: copies wait for what writes their source, who uses a source
-or a result next waits for them, and no memory goes back to its pool before it was read. Judged by NumPy.
+"""Calls that run on another GPU than their arrays. Copies wait for the writers of their source, later users of a source or a
+result wait for the copies, and memory returns to its pool only after it was read. Judge: NumPy.
 
-They show it where work is late: under SIMCUDA_LATE=1, or in a random order.
+A fault shows if work is late, under SIMCUDA_LATE=1 or in a random order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SPOILT = np.float32(-5)
 
 
 class Held:
-    """A table and indices on one GPU, where a slow stream has just written them, and what a gather of them is."""
+    """A table and indices on one GPU, freshly written by a slow stream, and the expected result of a gather."""
 
     def __init__(self, number: int, *, transposed: bool = False) -> None:
         rng = seeds.numpy_rng()
@@ -39,20 +39,20 @@ class Held:
         self.expected = self.table[self.ids]
 
     def spoil(self) -> None:
-        """The caller writes over the inputs, behind the call on the stream that it used before."""
+        """Overwrite the inputs on the caller's stream after the call."""
         with cupy.cuda.Device(self.number):
             self.x.fill(SPOILT)
             self.i.fill(0)
 
     def drop(self) -> None:
-        """The caller drops the inputs, and other arrays take their memory."""
+        """Drop the inputs and let other arrays take their memory."""
         del self.x, self.i
         reuse(self.number, ROWS * WIDTH, np.float32)
         reuse(self.number, COUNT, np.int64)
 
 
 def reuse(number: int, count: int, dtype: Any) -> None:
-    """Arrays of this size are made and written, which the pool gives memory that is free."""
+    """Write new arrays of this size, which take free memory of the pool."""
     with cupy.cuda.Device(number):
         for _ in range(4):
             cupy.full(count, SPOILT, dtype)
@@ -105,11 +105,11 @@ CALLS: dict[str, Callable[[Held, int], Any]] = {
 @pytest.mark.parametrize("then", ["spoil", "drop"])
 @pytest.mark.parametrize("home", [0, 1])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_arrays_of_another_gpu(call: Callable[[Held, int], Any], home: int, then: str, transposed: bool) -> None:
+def test_calls_read_from_another_gpu_in_order(call: Callable[[Held, int], Any], home: int, then: str, transposed: bool) -> None:
     held = Held(home, transposed=transposed)
     found = call(held, 1 - home)
     getattr(held, then)()
-    for number in (0, 1):  # temporaries of the call
+    for number in (0, 1):  # temporary arrays of the call
         for count, dtype in ((ROWS * WIDTH, np.float32), (COUNT, np.int64), (COUNT * WIDTH, np.float32)):
             reuse(number, count, dtype)
     assert found.get().tobytes() == held.expected.tobytes()
@@ -117,8 +117,8 @@ def test_arrays_of_another_gpu(call: Callable[[Held, int], Any], home: int, then
 
 @pytest.mark.parametrize("home", [0, 1])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_on_streams_that_wait_for_no_other(call: Callable[[Held, int], Any], home: int) -> None:
-    """The results are read on the stream that is the current one of their GPU."""
+def test_calls_on_non_blocking_streams_run_in_order(call: Callable[[Held, int], Any], home: int) -> None:
+    """The results are read on the current stream of their GPU."""
     with ExitStack() as stack:
         for number in (0, 1):
             with cupy.cuda.Device(number):
@@ -131,8 +131,8 @@ def test_on_streams_that_wait_for_no_other(call: Callable[[Held, int], Any], hom
 
 
 @pytest.mark.parametrize("call", [operator, eager, silent, chain], ids=lambda call: call.__name__)
-def test_memory_that_goes_back_to_the_pool_of_another_stream(call: Callable[[Held, int], Any]) -> None:
-    """The stream on which the arrays were made waits for nobody: only what is kept keeps their memory from other arrays there."""
+def test_memory_freed_on_another_stream_is_kept_until_read(call: Callable[[Held, int], Any]) -> None:
+    """The stream of the allocation waits for no other stream, so only a reference protects the memory from reuse."""
     with cupy.cuda.Stream(non_blocking=True) as maker:
         held = Held(0)
         maker.synchronize()
@@ -144,8 +144,8 @@ def test_memory_that_goes_back_to_the_pool_of_another_stream(call: Callable[[Hel
 
 
 @pytest.mark.parametrize("captured", [0, 1])
-def test_a_capture_takes_no_copy_between_gpus(captured: int) -> None:
-    """It is refused in words, on whichever GPU the graph is captured, and the stream can be used again."""
+def test_a_capture_refuses_a_copy_between_gpus(captured: int) -> None:
+    """The refusal is an error with advice on either GPU, and the stream stays usable."""
     held, op, out = Held(0), dg.compile(DESC, device="cuda:1"), new(0)
     op(held.x, held.i, out=out)
     for number in (0, 1):
@@ -160,8 +160,8 @@ def test_a_capture_takes_no_copy_between_gpus(captured: int) -> None:
 
 
 @pytest.fixture
-def kept_alone() -> Iterator[None]:
-    """Nothing is kept of earlier calls."""
+def nothing_kept() -> Iterator[None]:
+    """Forget references from earlier calls."""
     streams.KEPT.finish()
     yield
     streams.KEPT.finish()
@@ -180,17 +180,21 @@ def _as_cupy_does(array: Any, target: Any) -> Any:
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_what_is_left_out_is_noticed(kept_alone: None, monkeypatch: pytest.MonkeyPatch, broken: tuple[Any, str, Any]) -> None:
+def test_removed_waiting_is_noticed(nothing_kept: None, monkeypatch: pytest.MonkeyPatch, broken: tuple[Any, str, Any]) -> None:
     from tests.gpus import late
 
     if not late():
         pytest.skip("shows for certain only where all is late: SIMCUDA_LATE=1")
     monkeypatch.setattr(*broken)
     wrong = 0
-    trials = [partial(test_arrays_of_another_gpu, call, 0, then, False) for call in CALLS.values() for then in ("spoil", "drop")]
-    for trial in (*trials, partial(test_memory_that_goes_back_to_the_pool_of_another_stream, operator)):
+    trials = [
+        partial(test_calls_read_from_another_gpu_in_order, call, 0, then, False)
+        for call in CALLS.values()
+        for then in ("spoil", "drop")
+    ]
+    for trial in (*trials, partial(test_memory_freed_on_another_stream_is_kept_until_read, operator)):
         try:
             trial()
-        except (AssertionError, IndexError):  # indices that were not there yet
+        except (AssertionError, IndexError):  # new indices
             wrong += 1
     assert wrong

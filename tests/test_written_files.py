@@ -1,4 +1,4 @@
-"""Files that are written: the old one is there until the new one is whole, and nothing is written over its own source."""
+"""Written files: an old file stays until the new one is complete, and nothing overwrites its own source."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dmlgather.files import FileError, check_spared, staged, writing, writing_in
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Each file below a folder with what it holds."""
+    """Return the files below a folder, with their contents."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError, FileError])
 @pytest.mark.parametrize("older", [True, False])
-def test_after_an_error_everything_is_as_it_was(tmp_path: Path, error: type[BaseException], older: bool) -> None:
+def test_an_error_leaves_all_files_unchanged(tmp_path: Path, error: type[BaseException], older: bool) -> None:
     path = tmp_path / "file.txt"
     if older:
         path.write_text("old")
@@ -52,7 +52,7 @@ def test_a_process_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "old"
 
 
-def test_a_new_file_has_the_usual_permissions_and_one_that_is_replaced_keeps_its_own(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path) -> None:
     usual = tmp_path / "usual"
     usual.touch()
     for name, mode in (("new", stat.S_IMODE(usual.stat().st_mode)), ("older", 0o751)):
@@ -66,7 +66,7 @@ def test_a_new_file_has_the_usual_permissions_and_one_that_is_replaced_keeps_its
     assert sorted(content(tmp_path)) == ["new", "older", "usual"]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+def test_writing_through_a_link_replaces_its_target(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for name in ("older", "new"):
         link, place = tmp_path / f"{name}.txt", tmp_path / "there" / name
@@ -79,7 +79,7 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
 
 
 def test_files_move_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third of three cannot be moved; the first replaces nothing."""
+    """The third of three files cannot be moved, so the first replaces nothing."""
     for name in ("b.bin", "c.json"):
         (tmp_path / name).write_text(f"old {name}")
     before, move = content(tmp_path), Path.replace
@@ -101,8 +101,8 @@ def test_files_move_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.M
     assert content(tmp_path) == before
 
 
-def one_file(folder: Path) -> dict[str, Path]:
-    """Other names of folder / "model.onnx"."""
+def names_of_one_file(folder: Path) -> dict[str, Path]:
+    """Return other names of folder / "model.onnx"."""
     path = folder / "model.onnx"
     path.write_bytes(b"model")
     (folder / "soft").symlink_to(path)
@@ -117,13 +117,13 @@ def one_file(folder: Path) -> dict[str, Path]:
         "through a folder": folder / "other" / ".." / "model.onnx",
         "relative": Path(os.path.relpath(path)),
     }
-    if (folder / "MODEL.ONNX").exists():  # names have no case here
+    if (folder / "MODEL.ONNX").exists():  # names ignore case on this file system
         names["case"] = folder / "MODEL.ONNX"
     return names
 
 
-def test_a_file_is_known_by_all_its_names(tmp_path: Path) -> None:
-    names = one_file(tmp_path)
+def test_an_input_is_protected_under_all_its_names(tmp_path: Path) -> None:
+    names = names_of_one_file(tmp_path)
     before = content(tmp_path)
     for target in names.values():
         for source in names.values():
@@ -138,7 +138,7 @@ def test_a_file_is_known_by_all_its_names(tmp_path: Path) -> None:
     assert content(tmp_path) == before
 
 
-def test_files_that_are_not_the_same_are_written(tmp_path: Path) -> None:
+def test_equal_but_different_files_may_be_written(tmp_path: Path) -> None:
     source, target, missing = (tmp_path / name for name in ("a", "b", "c"))
     for path in (source, target):
         path.write_text("equal")
@@ -146,10 +146,10 @@ def test_files_that_are_not_the_same_are_written(tmp_path: Path) -> None:
     check_spared([missing], iter([missing]))
 
 
-def test_two_outputs_have_two_files(tmp_path: Path) -> None:
+def test_two_outputs_must_not_be_the_same_file(tmp_path: Path) -> None:
     target = tmp_path / "a"
     (tmp_path / "deep").mkdir()
-    for _ in range(2):  # before it exists, and then
+    for _ in range(2):  # before the file exists, and afterwards
         with pytest.raises(FileError, match="are the same file, and each is an output"):
             check_spared([target, tmp_path / "deep" / ".." / "a"], [])
         target.touch()

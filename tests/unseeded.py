@@ -1,4 +1,4 @@
-"""Finds, in the text of a program, random numbers that no seed decides: those of a run could not be drawn again."""
+"""Finds random numbers in source text that no seed decides. Such numbers cannot be repeated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 MODULES = ("random", "numpy.random", "dask.array.random", "cupy.random")
-"""Modules whose functions draw from a generator that everybody shares."""
+"""Modules whose functions draw from a shared generator."""
 
 MAKERS = {"Random", "default_rng", "RandomState", "SeedSequence", "Generator"} | {
     "MT19937",
@@ -17,7 +17,7 @@ MAKERS = {"Random", "default_rng", "RandomState", "SeedSequence", "Generator"} |
     "Philox",
     "SFC64",
 }
-"""What takes a seed as its first argument, and a fresh one without it."""
+"""Callables that take a seed as their first argument, and choose a random one without it."""
 
 SEED_NAMES = ("seed", "x", "entropy", "bit_generator")
 
@@ -28,12 +28,12 @@ DRAWS = {f"tests.seeds.{name}" for name in ("seed", "rng", "numpy_rng")}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 SUSPICIOUS = re.compile("random|secrets|uuid|seeds")
-"""What a text has that this finds anything in."""
+"""Matches every text in which this module can find a fault."""
 
 
 def faults(text: str, *, imported: bool = False) -> list[str]:
-    """The line and the name of each. imported: a generator that is made at import is one as well, because what all tests of a
-    module share gives each of them numbers that depend on those before it. SyntaxError for what is no Python.
+    """Return the line and the name of each fault. imported: report generators made at import, too. All tests of a module share
+    them, so each test's numbers depend on the tests before it. SyntaxError if the text is not Python.
     """
     if not SUSPICIOUS.search(text):
         return []
@@ -42,21 +42,21 @@ def faults(text: str, *, imported: bool = False) -> list[str]:
 
 
 def faults_of_page(text: str) -> list[str]:
-    """The same of all Python blocks of a Markdown page, which share their names; lines are counted in these."""
+    """Return the faults of all Python blocks of a Markdown page. The blocks share their names. Lines are those of the blocks."""
     blocks = re.findall(r"^```python.*?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     examples = doctest.DocTestParser()
     return faults("\n".join("".join(e.source for e in examples.get_examples(b)) if ">>> " in b else b for b in blocks))
 
 
 def faults_of_script(text: str) -> list[str]:
-    """The same of the programs inside a shell script: after `-c`, `<<<` or `<< EOF`."""
+    """Return the faults of the programs inside a shell script: after `-c`, `<<<` or `<< EOF`."""
     quoted = [found[1] for found in re.findall(r"(?:-c|<<<)\s+(['\"])(.*?)(?<!\\)\1", text, re.DOTALL)]
     here = [found[1] for found in re.findall(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)\n\1$", text, re.DOTALL | re.MULTILINE)]
     return list(_faults_of_programs([*quoted, *here]))
 
 
 def faults_inside_strings(text: str) -> list[str]:
-    """The same of the programs that a program has as its strings."""
+    """Return the faults of the programs that a program contains as strings."""
     if not SUSPICIOUS.search(text):
         return []
     strings = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -72,7 +72,7 @@ def _faults_of_programs(texts: Iterable[str]) -> Iterator[str]:
 
 
 class _Finder(ast.NodeVisitor):
-    """found: lines, and what is wrong there."""
+    """A visitor that collects faults. found: lines and messages."""
 
     def __init__(self, tree: ast.Module, imported: bool) -> None:
         self.found: set[tuple[int, str]] = set()
@@ -82,7 +82,7 @@ class _Finder(ast.NodeVisitor):
         nodes = list(ast.walk(tree))
         self._names = dict(_imports(nodes))
         self._rebound = self._names.keys() & _bound(nodes)
-        self._others = {  # names that stand for an imported one
+        self._others = {  # names that stand for an imported name
             node.targets[0].id: name
             for node in nodes
             if isinstance(node, ast.Assign)
@@ -93,7 +93,7 @@ class _Finder(ast.NodeVisitor):
         self.visit(tree)
 
     def _resolved(self, node: ast.expr) -> str | None:
-        """The full name of what an expression names; None unless it begins with an imported one."""
+        """Return the full name of an expression that begins with an imported name, or None."""
         if isinstance(node, ast.Attribute):
             base = self._resolved(node.value)
             return None if base is None else f"{base}.{node.attr}"
@@ -119,7 +119,7 @@ class _Finder(ast.NodeVisitor):
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function  # noqa: N815 - ast's names
 
     def visit_If(self, node: ast.If) -> None:
-        """What a module does as a program, it does not do at import."""
+        """Skip the part of a module that does not run at import."""
         if ast.unparse(node.test) == "__name__ == '__main__'":
             self._visit_inside(node.body)
         else:
@@ -158,7 +158,7 @@ class _Finder(ast.NodeVisitor):
 
 
 def _bound(nodes: Iterable[ast.AST]) -> set[str]:
-    """Names of arguments, and those that are assigned."""
+    """Return the names of arguments and of assignments."""
     return {
         node.arg if isinstance(node, ast.arg) else node.id
         for node in nodes
@@ -167,7 +167,7 @@ def _bound(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Each imported name, and what it stands for."""
+    """Yield each imported name with the name that it stands for."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -178,7 +178,7 @@ def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
 
 
 def _drawing(name: str) -> bool:
-    """Whether it is something of a module that draws, and no type alone."""
+    """Return True if this is a member of a module that draws, other than a type."""
     module, _, member = name.rpartition(".")
     return module in MODULES and member != "BitGenerator"
 

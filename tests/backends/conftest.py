@@ -1,4 +1,4 @@
-"""What all tests of backends share."""
+"""Fixtures of the tests of backends."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.backends.ways import NAMES, Way
 
 @pytest.fixture(scope="session", params=NAMES)
 def way(request: pytest.FixtureRequest) -> Way:
-    """Each way to run plans on the CPU: a test that takes it runs once per way."""
+    """Return each way to run plans on the CPU, one per test."""
     return Way(request.param)

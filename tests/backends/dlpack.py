@@ -1,4 +1,4 @@
-"""DLPack capsules of any device, type and flags, after dlpack.h: what libraries hand out."""
+"""DLPack capsules of any device, type and flags, according to dlpack.h, as libraries export them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ROCM = 1, 2, 3, 13, 10
-"""DLDeviceType."""
+"""Values of DLDeviceType."""
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-"""DLDataTypeCode, by NumPy's kind."""
+"""DLDataTypeCode by NumPy's kind."""
 BFLOAT16, FLOAT8_E4M3FN = 4, 10
 READ_ONLY = 1
 """DLPACK_FLAG_BITMASK_READ_ONLY."""
@@ -47,16 +47,16 @@ _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_
 
 
 _NOTHING = ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value
-"""A function of C without effect, to be called where a consumer is done: Python's own may be gone by then."""
+"""A C function without effect, called when a consumer is done. A function of Python may be gone by then."""
 
 _exported: list[Exported] = []
-"""All that were: consumers look into them until they are done, and nobody says when that is."""
+"""All exported arrays. Consumers read them at any time, so they are kept forever."""
 
 
 class Exported:
-    """An array of NumPy's or CuPy's as one of some library on `device` (type, number): DLPack, and nothing else.
+    """An array of NumPy or CuPy on `device` (type, number), with DLPack as its only interface.
 
-    code: DLDataTypeCode in the place of the array's own. flags: of the capsule.
+    code: the DLDataTypeCode to state instead of the array's. flags: the flags of the capsule.
     """
 
     def __init__(self, array: Any, device: tuple[int, int], code: int | None = None, flags: int = 0) -> None:

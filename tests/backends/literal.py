@@ -1,4 +1,4 @@
-"""The plan's pseudocode, one element at a time in Python's integers: the judge of the reference backend."""
+"""The plan's pseudocode, one element at a time in Python's integers. It judges the reference backend."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds, dot
 
 
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-    """As `reference.run`."""
+    """Run a plan with the interface of `reference.run`."""
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:
         bad = _first_bad(plan, indices)
@@ -57,5 +57,5 @@ def _first_bad(plan: IndexPlan, indices: NDArray[Any] | None) -> int | None:
 
 
 def _coordinates(shape: Sequence[int]) -> Iterable[tuple[int, ...]]:
-    """Every coordinate in row-major order. A product would list each dimension even where another one is empty."""
+    """Return all coordinates in row-major order. itertools.product would list each dimension even if another one is empty."""
     return itertools.product(*map(range, shape)) if prod(shape) else ()

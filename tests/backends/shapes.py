@@ -1,4 +1,4 @@
-"""Plans shaped like operators over packed arrays, beside NumPy's own spelling of the same, for tests of backends."""
+"""Plans with the shapes of operators over packed arrays, each with the same operation in NumPy, for tests of backends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILL = bytes(range(0xF0, 0x100))
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A plan, the shapes of its input and its indices, and the same in NumPy for valid, non-negative indices."""
+    """A plan, the shapes of its input and indices, and its NumPy equivalent for valid, non-negative indices."""
 
     plan: IndexPlan
     input_shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Shaped:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What operators leave open: the size of an element, the type of an index, the policy."""
+    """Properties that operators leave open: the size of an element, the type of an index, the policy."""
 
     element_bytes: int = 4
     index_type: IndexType = IndexType.INT64
@@ -37,7 +37,7 @@ class Kind:
     def plan(
         self, shape: tuple[int, ...], in_strides: tuple[int, ...], lookups: Sequence[Lookup], extents: tuple[int, int]
     ) -> IndexPlan:
-        """A plan with a packed output; extents: of the input and of the indices."""
+        """Return a plan with a packed output. extents: sizes of the input and of the indices."""
         return IndexPlan(
             shape=shape,
             out_strides=packed_strides(shape),
@@ -53,11 +53,16 @@ class Kind:
         )
 
     def lookup(self, strides: tuple[int, ...], offset: int, limit: int, in_stride: int) -> Lookup:
-        """A lookup into an axis of `limit` positions, which negative indices count from its end."""
+        """Return a lookup into an axis of `limit` positions. Negative indices count from its end."""
         return Lookup(strides, offset, limit, limit if self.index_type.signed else 0, in_stride)
 
 
 FLOATS = Kind()
+
+
+def readable(plan: IndexPlan) -> bool:
+    """Return True if the plan may run: under CLAMP and PROMISE it must index no axis of size 0."""
+    return plan.empty or plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) or all(k.limit for k in plan.lookups)
 
 
 def gather(shape: Sequence[int], index_shape: Sequence[int], axis: int = 0, kind: Kind = FLOATS) -> Shaped:
@@ -93,7 +98,7 @@ def gather_nd(shape: Sequence[int], tuples: int, depth: int, kind: Kind = FLOATS
 
 
 def view(shape: Sequence[int], select: Callable[[NDArray[Any]], NDArray[Any]], element_bytes: int = 4) -> Shaped:
-    """output = select(input), where `select` makes a NumPy view: slices, reversals, transpositions."""
+    """output = select(input), where `select` returns a view of NumPy: slices, reversals, transpositions."""
     shape = tuple(shape)
     numbered = np.zeros(shape, np.int8)
     seen = select(numbered)

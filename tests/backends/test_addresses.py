@@ -1,4 +1,4 @@
-"""What is read of array objects is what NumPy tells."""
+"""The engine reads the same properties of array objects as NumPy states."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ ARRAYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_address_is_where_numpy_says(name: str) -> None:
+def test_an_address_is_that_of_numpy(name: str) -> None:
     assert addresses.address_of(ARRAYS[name]) == addresses._ask(ARRAYS[name]) == ARRAYS[name].ctypes.data
 
 
-def test_an_array_that_moves_is_found_again() -> None:
+def test_the_address_of_a_resized_array_is_current() -> None:
     array = np.zeros(4)
     for size in (1 << 12, 1 << 20, 2):
         array.resize(size, refcheck=False)
         assert addresses.address_of(array) == array.ctypes.data
 
 
-def test_numpy_is_asked_where_reading_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_is_asked_if_reading_the_field_disagrees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert addresses._reader() is addresses._read
     monkeypatch.setattr(addresses, "_FIELD", addresses._FIELD + 8)  # the number of dimensions
     assert addresses._reader() is addresses._ask
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_the_fields_of_an_array_are_what_numpy_says(name: str) -> None:
+def test_the_fields_of_an_array_object_match_numpy(name: str) -> None:
     array = ARRAYS[name]
     found = addresses.ArrayObject.from_address(id(array))
     assert (found.type, found.element_type) == (id(type(array)), id(array.dtype))
@@ -55,7 +55,7 @@ def test_the_fields_of_an_array_are_what_numpy_says(name: str) -> None:
     assert bool(found.flags & 0x400) is array.flags.writeable
 
 
-def test_the_fields_are_known_here() -> None:
+def test_the_fields_are_known_unless_python_has_no_gil() -> None:
     assert addresses.has_known_fields() is not bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
@@ -81,6 +81,6 @@ def test_fields_in_another_order_are_not_trusted(monkeypatch: pytest.MonkeyPatch
     [("_WRITEABLE", 0x200), ("_FIELD", object.__basicsize__ + 8), ("address_of", addresses._ask)],
     ids=["another flag", "objects that begin otherwise", "addresses that are asked for"],
 )
-def test_nothing_is_trusted_where_numpy_says_something_else(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+def test_fields_that_disagree_with_numpy_are_not_trusted(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
     monkeypatch.setattr(addresses, name, value)
     assert not addresses.has_known_fields()

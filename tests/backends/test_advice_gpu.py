@@ -1,5 +1,5 @@
-"""What a user is told whose GPU, driver, CuPy and NVRTC do not fit, who captures a first call, or who mixes up streams. Judges:
-the errors of CUDA and CuPy themselves, which the simulated GPU gives; and `env`, which must advise as the self-test does.
+"""Advice for users whose GPU, driver, CuPy and NVRTC do not fit, who capture a first call, or who mix up streams. Judges: the
+errors of CUDA and CuPy, which the simulated GPU raises; and `env`, which must give the same advice as the self-test.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ import pytest
 
 import dmlgather as dg
 from dmlgather.backends.cuda import DeviceError, driver, wheels
-from tests import seeds
-from tests.gpus import simulated
+from tests import processes, seeds
+from tests.gpus import CoreStream, simulated
 
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
 
-
-# Versions that do not fit.
 
 HIDDEN = """
 import sys
@@ -42,37 +40,36 @@ pathfinder.load_nvidia_dynamic_lib = hidden
 from dmlgather.cli import main
 sys.exit(main())
 """
-"""The command, where no NVRTC is installed."""
+"""Program that runs the command as if no NVRTC were installed."""
 
 
-def ended(folder: Path, *arguments: str, settings: dict[str, str], code: str | None = None) -> subprocess.CompletedProcess[str]:
-    """The command on a simulated GPU with these settings, with no kernel in CuPy's cache."""
-    return subprocess.run(
+def run_command(
+    folder: Path, *arguments: str, settings: dict[str, str], code: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command on a simulated GPU with these settings, with no kernel in CuPy's cache."""
+    return processes.run(
         [sys.executable, *(("-m", "dmlgather.cli") if code is None else ("-c", code)), *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "CUPY_CACHE_DIR": str(folder), **settings},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
 
 
-def told(folder: Path, settings: dict[str, str], code: str | None = None) -> tuple[dict[str, Any], str]:
-    """What `env` says as JSON, and the line with which the self-test ends."""
-    found = json.loads(ended(folder, "env", "--json", settings=settings, code=code).stdout)
-    tested = ended(folder, "selftest", "--device", "cuda", "--trials", "1", settings=settings, code=code)
+def advice(folder: Path, settings: dict[str, str], code: str | None = None) -> tuple[dict[str, Any], str]:
+    """Return what `env --json` prints, and the last line of the self-test."""
+    found = json.loads(run_command(folder, "env", "--json", settings=settings, code=code).stdout)
+    tested = run_command(folder, "selftest", "--device", "cuda", "--trials", "1", settings=settings, code=code)
     assert (tested.returncode, tested.stdout) == (2, "")
     return found, tested.stderr.splitlines()[-1]
 
 
 @simulated
 @pytest.mark.parametrize("capability", ["70", "35"])
-def test_a_gpu_that_nvrtc_has_left_behind(cupy: Any, tmp_path: Path, capability: str) -> None:
+def test_a_gpu_too_old_for_nvrtc_is_reported_with_a_remedy(cupy: Any, tmp_path: Path, capability: str) -> None:
     (wheel,) = wheels.installed()
     dotted = (int(capability[0]), int(capability[1]))
     if dotted >= wheel.least:
         pytest.skip(f"{wheel.package} compiles for it")
-    found, tested = told(tmp_path, {"SIMCUDA_CC": capability, "SIMCUDA_DEVICES": "1"})
+    found, tested = advice(tmp_path, {"SIMCUDA_CC": capability, "SIMCUDA_DEVICES": "1"})
     (missing,) = found["missing"]
     assert not found["gpu"]["usable"]
     assert f"has compute capability {capability[0]}.{capability[1]}, and " in missing["what"]
@@ -83,9 +80,9 @@ def test_a_gpu_that_nvrtc_has_left_behind(cupy: Any, tmp_path: Path, capability:
 
 
 @simulated
-def test_without_nvrtc_the_extra_of_the_cupy_that_is_there_is_named(cupy: Any, tmp_path: Path) -> None:
+def test_missing_nvrtc_names_the_extra_of_the_installed_cupy(cupy: Any, tmp_path: Path) -> None:
     (wheel,) = wheels.installed()
-    found, tested = told(tmp_path, {"SIMCUDA_VERSION": "13000"}, HIDDEN)  # for which the newest extra is cuda13
+    found, tested = advice(tmp_path, {"SIMCUDA_VERSION": "13000"}, HIDDEN)  # for which the newest extra is cuda13
     remedy = rf"NVRTC .*pip install '{wheel.package}\[ctk\]>=\S+ \(dmlgather's extra {wheel.extra}\)$"
     assert [each["what"] for each in found["missing"]] == ["a working CUDA backend"]
     assert re.search(remedy, found["missing"][0]["remedy"])
@@ -93,16 +90,16 @@ def test_without_nvrtc_the_extra_of_the_cupy_that_is_there_is_named(cupy: Any, t
 
 
 @simulated
-def test_a_driver_that_refuses_what_nvrtc_makes(cupy: Any, tmp_path: Path) -> None:
-    """As one of a lower minor version does, of which the major versions say nothing."""
+def test_a_driver_that_refuses_the_ptx_should_be_updated(cupy: Any, tmp_path: Path) -> None:
+    """The driver has the same major version as NVRTC, and a lower minor version."""
     loaded = driver.nvrtc()
-    found, tested = told(tmp_path, {"SIMCUDA_PTX": "7"})
+    found, tested = advice(tmp_path, {"SIMCUDA_PTX": "7"})
     assert found["nvrtc"] == str(loaded)
     assert "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION: " in tested
     assert tested.endswith(f", which NVRTC {loaded} made for a driver of CUDA {found['driver']['cuda']}; update the driver")
 
 
-def test_env_names_the_file_that_cupy_has_loaded(cupy: Any) -> None:
+def test_env_names_the_nvrtc_file_that_cupy_loaded(cupy: Any) -> None:
     found = driver.nvrtc()
     assert found.version == cupy.cuda.nvrtc.getVersion()
     assert found.file is None or re.search(rf"/libnvrtc\.so\.{found.version[0]}[.\d]*$", found.file)
@@ -116,16 +113,16 @@ GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 
 
 def _operator(cupy: Any, rows: int, **more: Any) -> tuple[Any, Any, Any, Any]:
-    """An operator on tables of so many rows, whose plan nothing has prepared; and its arrays."""
+    """Return an operator on tables of `rows` rows, whose plan is not prepared, and its arrays."""
     x, i, y = cupy.zeros((rows, 48), np.float32), cupy.zeros(5, np.int64), cupy.zeros((5, 48), np.float32)
     return dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), **more), x, i, y
 
 
 @contextmanager
 def _capturing(stream: Any, mode: int) -> Iterator[list[Any]]:
-    """A capture on the stream; behind it, the list has the graph if there is one."""
+    """Capture the stream. At the end, the list holds the graph, unless the capture was invalidated."""
     graph: list[Any] = []
-    gc.collect()  # memory and modules that are freed meanwhile would end it
+    gc.collect()  # freeing memory or a module would invalidate the capture
     with stream:
         stream.begin_capture(mode)
         try:
@@ -135,7 +132,7 @@ def _capturing(stream: Any, mode: int) -> Iterator[list[Any]]:
                 graph.append(stream.end_capture())
 
 
-WAYS: dict[str, Callable[..., Any]] = {
+CALLS: dict[str, Callable[..., Any]] = {
     "call": lambda op, x, i, y, stream: op(x, i, out=y),
     "bind": lambda op, x, i, y, stream: op.bind(x, i, out=y)(),
     "launch": lambda op, x, i, y, stream: op.launch(x.data.ptr, i.data.ptr, y.data.ptr, stream=stream, device="cuda"),
@@ -144,14 +141,14 @@ WAYS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("known", [False, True], ids=["kernel", "words"])
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_first_call_inside_a_capture(cupy: Any, way: str, mode: int, known: bool) -> None:
-    """known: the kernel is loaded, for another operator, and only memory for bad indices is missing."""
+@pytest.mark.parametrize("way", CALLS)
+def test_a_first_call_inside_a_capture_is_refused(cupy: Any, way: str, mode: int, known: bool) -> None:
+    """`known`: another operator has loaded the kernel, and only the word for a bad index must be allocated."""
     more = {"out_of_bounds": "raise"} if known else {}
     rows = 1000 + seeds.rng().randrange(10**6)
     if known:
         op, x, i, y = _operator(cupy, rows + 1, **more)
-        WAYS[way](op, x, i, y, 0)
+        CALLS[way](op, x, i, y, 0)
     else:
         driver._compiled.cache_clear()
         cupy.clear_memo()
@@ -159,25 +156,25 @@ def test_a_first_call_inside_a_capture(cupy: Any, way: str, mode: int, known: bo
     cupy.cuda.runtime.deviceSynchronize()
     stream = cupy.cuda.Stream(non_blocking=True)
     with _capturing(stream, mode), pytest.raises(DeviceError) as raised:
-        WAYS[way](op, x, i, y, stream)
+        CALLS[way](op, x, i, y, stream)
     assert re.search(r"\(\w+STREAM_?CAPTURE\w+: ", str(raised.value), re.IGNORECASE)
     assert str(raised.value).endswith("loads kernels: make such a call, or call prepare, before the capture")
     assert "pip" not in str(raised.value)
-    if way == "bind":  # which takes words of its own: a binding is made before the capture
+    if way == "bind":  # a binding allocates its own words, so it is made before the capture
         bound = op.bind(x, i, out=y)
         bound(stream)
         with _capturing(stream, mode) as graph:
             bound(stream)
     else:
         with stream:
-            WAYS[way](op, x, i, y, stream)
+            CALLS[way](op, x, i, y, stream)
         with _capturing(stream, mode) as graph:
-            WAYS[way](op, x, i, y, stream)
-    assert graph  # nothing made it invalid
+            CALLS[way](op, x, i, y, stream)
+    assert graph  # the capture is still valid
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED])
-def test_indices_that_would_be_moved_inside_a_capture(cupy: Any, mode: int) -> None:
+def test_a_first_call_that_moves_indices_in_a_capture_is_refused(cupy: Any, mode: int) -> None:
     x, out, rows = cupy.arange(12, dtype=np.float32).reshape(4, 3), cupy.zeros((2, 3), np.float32), dg.index[[3, 0]]
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.runtime.deviceSynchronize()
@@ -196,22 +193,14 @@ def test_indices_that_would_be_moved_inside_a_capture(cupy: Any, mode: int) -> N
 # Streams of another GPU.
 
 
-class _Protocol:
-    def __init__(self, stream: Any) -> None:
-        self._address = stream.ptr
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self._address
-
-
-SPELLINGS: dict[str, Callable[[Any], Any]] = {"cupy": lambda s: s, "address": lambda s: s.ptr, "protocol": _Protocol}
+SPELLINGS: dict[str, Callable[[Any], Any]] = {"cupy": lambda s: s, "address": lambda s: s.ptr, "protocol": CoreStream}
 
 
 @pytest.mark.gpu(devices=2)
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("non_blocking", [False, True])
-def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_blocking: bool) -> None:
+def test_a_stream_of_another_gpu_is_refused(cupy: Any, spelling: str, policy: str, non_blocking: bool) -> None:
     rng = seeds.numpy_rng()
     table, ids = rng.random((20, 6), np.float32), rng.integers(-20, 20, 5)
     x, i, y = cupy.asarray(table), cupy.asarray(ids), cupy.zeros((5, 6), np.float32)
@@ -240,13 +229,13 @@ def test_a_stream_of_another_gpu(cupy: Any, spelling: str, policy: str, non_bloc
             call(there)
         y[...] = 0
         cupy.cuda.runtime.deviceSynchronize()
-        found = call(own)  # nothing is left behind
+        found = call(own)  # the refused call has changed nothing
         own.synchronize()
         assert cupy.asnumpy(y if found is None else found).tobytes() == table[ids].tobytes()
 
 
 @pytest.mark.parametrize("policy", ["clamp", "raise"])
-def test_a_stream_that_is_none(cupy: Any, policy: str) -> None:
+def test_the_address_of_no_stream_is_refused(cupy: Any, policy: str) -> None:
     x, i, y = cupy.arange(120, dtype=np.float32).reshape(20, 6), cupy.arange(5), cupy.zeros((5, 6), np.float32)
     op = dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), out_of_bounds=policy)
     bound, addresses = op.bind(x, i, out=y), (x.data.ptr, i.data.ptr, y.data.ptr)
@@ -270,7 +259,7 @@ def test_a_stream_that_is_none(cupy: Any, policy: str) -> None:
 
 
 def _capture(cupy: Any, call: Callable[[], Any]) -> None:
-    """Capture a call on a stream, however that ends."""
+    """Capture a call on a stream, and end the capture also after an error."""
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         stream.begin_capture()
@@ -282,12 +271,12 @@ def _capture(cupy: Any, call: Callable[[], Any]) -> None:
 
 
 def _asked(operator: Any, run: Callable[[], Any]) -> None:
-    """Run an operator, and ask it at once for a bad index."""
+    """Run an operator, and call its `raise_if_bad` at once."""
     run()
     operator.raise_if_bad()
 
 
-def test_what_waits_is_not_captured(cupy: Any) -> None:
+def test_calls_that_wait_are_refused_inside_a_capture(cupy: Any) -> None:
     table, ids = np.arange(120, dtype=np.float32).reshape(20, 6), np.arange(5)
     x, i, y = cupy.asarray(table), cupy.asarray(ids), cupy.zeros((5, 6), np.float32)
     op = dg.compile(dg.GatherOperatorDesc.of(x, i, axis=0), out_of_bounds="raise")

@@ -1,4 +1,4 @@
-"""Arrays of every library are taken without copies; what cannot be used is refused by name. Judged by NumPy's own views."""
+"""Arrays of every library are taken without copies, and unusable ones are refused by name. Judge: NumPy's views."""
 
 from __future__ import annotations
 
@@ -13,30 +13,18 @@ from dmlgather.backends import arrays
 from dmlgather.backends.devices import CPU, Device, stream_pointer
 from tests.backends import dlpack
 from tests.backends.dlpack import Exported
+from tests.tensorlib import Tensor
 
 
-class Foreign:
-    """Another library's host array: DLPack only."""
+class ForeignBfloat16(Tensor):
+    """An array whose type only the array protocol supports, not DLPack."""
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self._array = array
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        return self._array.__dlpack__(**arguments)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
 
 
-class ForeignBfloat16(Foreign):
-    """DLPack refuses the type, the array protocol takes it."""
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
-        return self._array
-
-
-class ForeignWithNamespace(Foreign):
-    """The array API's namespace, where its module has none of the functions."""
+class ForeignWithNamespace(Tensor):
+    """An array with an array API namespace whose module lacks all functions."""
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         return SimpleNamespace(from_dlpack=lambda array: ForeignWithNamespace(np.from_dlpack(array)))
@@ -44,7 +32,7 @@ class ForeignWithNamespace(Foreign):
 
 def test_dlpack_and_the_array_protocol_share_memory() -> None:
     ours = np.arange(6, dtype=np.float32)
-    adopted, device = arrays.adopt(Foreign(ours))
+    adopted, device = arrays.adopt(Tensor(ours))
     assert device == CPU
     assert np.shares_memory(adopted, ours)
     half = np.arange(6).astype(ml_dtypes.bfloat16)
@@ -53,12 +41,12 @@ def test_dlpack_and_the_array_protocol_share_memory() -> None:
     assert np.shares_memory(adopted, half)
 
 
-def test_results_are_handed_back_by_the_arrays_own_namespace() -> None:
+def test_results_are_converted_by_the_arrays_namespace() -> None:
     ours = np.arange(6, dtype=np.float32)
     found = arrays.hand_back(ours, ForeignWithNamespace(np.empty(0)))
     assert type(found) is ForeignWithNamespace
     assert np.shares_memory(np.from_dlpack(found), ours)
-    assert arrays.hand_back(ours, Foreign(ours)) is ours  # whose library has no from_dlpack
+    assert arrays.hand_back(ours, Tensor(ours)) is ours  # the array's library has no from_dlpack
 
 
 def test_values_without_memory_are_refused() -> None:
@@ -81,7 +69,7 @@ def test_unknown_devices_are_refused(name: str) -> None:
         Device.parse(name)
 
 
-def test_streams_belong_to_gpus() -> None:
+def test_streams_of_every_library_have_pointers() -> None:
     class Stream:
         ptr = 77
 
@@ -102,7 +90,7 @@ def test_streams_belong_to_gpus() -> None:
 
 
 @pytest.mark.parametrize("where", [(dlpack.CPU, 0), (dlpack.CUDA_HOST, 0)])
-def test_host_memory_of_every_kind_is_numpys(where: tuple[int, int]) -> None:
+def test_host_memory_of_every_kind_becomes_a_numpy_array(where: tuple[int, int]) -> None:
     host = np.arange(6, dtype=np.float32)
     found, device = arrays.adopt(Exported(host, where))
     assert (type(found), device) == (np.ndarray, CPU)

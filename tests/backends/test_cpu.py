@@ -1,4 +1,4 @@
-"""The CPU backend gives the reference's bits, compiled and by NumPy: random plans, every recipe and policy, hostile indices."""
+"""The CPU backend gives the reference's bits with the engine and with NumPy: random plans, all recipes and policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmlgather.backends.cpu.fallback import RECIPES
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs
 from tests import seeds
-from tests.backends.shapes import FLOATS, Kind, Shaped, gather, gather_elements, gather_nd, view
+from tests.backends.shapes import FLOATS, Kind, Shaped, gather, gather_elements, gather_nd, readable, view
 from tests.backends.ways import BLOCKS, ENGINE_EXPECTED, Way
 
 generators = st.integers(0, 2**64 - 1).map(random.Random)
@@ -32,15 +32,15 @@ def recipe_of(program: CpuProgram) -> str:
 
 
 def readable_plan(rng: random.Random) -> IndexPlan:
-    """A random plan that may run: under CLAMP and PROMISE no axis of size 0 is indexed."""
+    """Return a random plan that may run. Under CLAMP and PROMISE it indexes no axis of size 0."""
     while True:
         plan = random_runs(rng, longest=90) if rng.random() < 0.2 else random_plan(rng)
-        if plan.empty or plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) or all(k.limit for k in plan.lookups):
+        if readable(plan):
             return plan
 
 
 def check(program: CpuProgram, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> None:
-    """Run a program as the reference does, and compare every byte of the output buffer."""
+    """Run a program and the reference, and compare every byte of the output buffer."""
     expected, written = out.copy(), out.copy()
     bad = reference.run(program.plan, data, indices, expected)
     assert program.run(data, indices, written) == bad, program.describe()
@@ -48,26 +48,28 @@ def check(program: CpuProgram, data: NDArray[Any], indices: NDArray[Any] | None,
         assert written.tobytes() == expected.tobytes(), program.describe()
 
 
-def test_the_engine_is_there() -> None:
+def check_random(way: Way, plan: IndexPlan, rng: random.Random) -> None:
+    """Check a plan with random buffers and each number of units in a block."""
+    buffers = random_buffers(plan, rng)
+    for block in BLOCKS:
+        check(way.prepare(plan, block), buffers.data, buffers.indices, buffers.out)
+
+
+def test_the_engine_is_loaded_if_expected() -> None:
     assert (engine.load() is not None) is ENGINE_EXPECTED, engine.status()
 
 
 @settings(max_examples=350, deadline=None)
 @given(generators)
 def test_random_plans_equal_the_reference(way: Way, rng: random.Random) -> None:
-    plan = readable_plan(rng)
-    buffers = random_buffers(plan, rng)
-    for block in BLOCKS:
-        check(way.prepare(plan, block), buffers.data, buffers.indices, buffers.out)
+    check_random(way, readable_plan(rng), rng)
 
 
 @settings(max_examples=40, deadline=None)
 @given(generators, st.integers(4, 40))
 def test_many_lookups_equal_the_reference(way: Way, rng: random.Random, lookups: int) -> None:
-    plan = random_plan(rng, lookups=lookups, elements=60, out_of_bounds=rng.choice((OutOfBounds.FILL, OutOfBounds.RAISE)))
-    buffers = random_buffers(plan, rng)
-    for block in BLOCKS:
-        check(way.prepare(plan, block), buffers.data, buffers.indices, buffers.out)
+    policy = rng.choice((OutOfBounds.FILL, OutOfBounds.RAISE))
+    check_random(way, random_plan(rng, lookups=lookups, elements=60, out_of_bounds=policy), rng)
 
 
 def gather_transposed(shape: tuple[int, int, int], index_shape: tuple[int], kind: Kind = FLOATS) -> Shaped:
@@ -86,13 +88,13 @@ LOOKING: dict[str, Callable[[Kind], Shaped]] = {
     "elements, axis 0": lambda kind: gather_elements((7, 11), 0, kind),
     "tuples": lambda kind: gather_nd((5, 6, 3), 17, 2, kind),
 }
-"""Small plans that look up indices."""
+"""Small plans with lookups."""
 
 
 @pytest.mark.parametrize("policy", OutOfBounds)
 @pytest.mark.parametrize("index_type", IndexType)
 @pytest.mark.parametrize("name", LOOKING)
-def test_hostile_indices_of_every_type_under_every_policy(
+def test_extreme_indices_of_every_type_equal_the_reference(
     name: str, index_type: IndexType, policy: OutOfBounds, way: Way
 ) -> None:
     noise = seeds.numpy_rng()
@@ -118,7 +120,7 @@ def test_hostile_indices_of_every_type_under_every_policy(
     [((900,), 0), ((3, 300), 1), ((3, 2, 70), 2), ((140, 67), 0), ((4, 33, 64), 1), ((1, 257), 1)],
     ids=str,
 )
-def test_one_index_out_of_range_ends_no_run_of_single_units_too_early_or_late(
+def test_one_bad_index_in_a_run_of_units_is_treated_alone(
     shape: tuple[int, ...], axis: int, index_type: IndexType, policy: OutOfBounds, way: Way
 ) -> None:
     noise = seeds.numpy_rng()
@@ -190,7 +192,7 @@ TYPICAL: dict[str, tuple[Shaped, ...]] = {
         gather_nd((30, 40), 900, 2, Kind(8, IndexType.UINT64)),
     ),
 }
-"""Shapes that operators have, by the recipe that NumPy moves them with."""
+"""Shapes of operators, by NumPy's recipe for moving them."""
 
 
 @pytest.mark.parametrize("shaped", [shaped for group in TYPICAL.values() for shaped in group])
@@ -215,7 +217,7 @@ def _number(element_bytes: int) -> str:
 
 
 @pytest.mark.parametrize(("name", "shaped"), [(name, shaped) for name, group in TYPICAL.items() for shaped in group])
-def test_numpy_moves_typical_shapes_by_their_recipe(name: str, shaped: Shaped) -> None:
+def test_typical_shapes_use_their_recipe(name: str, shaped: Shaped) -> None:
     assert recipe_of(FALLBACK.prepare(shaped.plan)) == name
 
 
@@ -250,8 +252,8 @@ def test_fill_over_an_empty_axis_writes_the_fill_value_alone(element_bytes: int,
     assert not any(rows[:, 4:].tobytes())
 
 
-def test_raise_names_the_smallest_offset_whatever_the_order_of_execution(way: Way) -> None:
-    # The output walks the indices backwards and column by column; offsets are counted in the index buffer all the same.
+def test_raise_names_the_smallest_offset_in_any_execution_order(way: Way) -> None:
+    # The output reads the indices in reverse and column by column. Offsets still count positions in the index buffer.
     shape = (50, 40)
     lookup = Lookup((-1, -50), index_offset=1999, limit=9, wrap=9, in_stride=1)
     plan = IndexPlan(
@@ -275,7 +277,7 @@ def test_clamping_into_an_empty_axis_is_refused() -> None:
 
 @pytest.mark.parametrize("policy", [OutOfBounds.FILL, OutOfBounds.RAISE])
 @pytest.mark.parametrize("index_type", [IndexType.INT64, IndexType.UINT64, IndexType.INT8])
-def test_the_largest_limits_and_steps_that_are_never_made(index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
+def test_the_largest_limits_and_unused_strides_are_exact(index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
     wrap = 2**63 - 1 if index_type.signed else 0
     widest = Lookup((1,), index_offset=0, limit=2**63 - 1, wrap=wrap, in_stride=0)
     single = Lookup((0,), index_offset=7, limit=1, wrap=min(wrap, 1), in_stride=2**100)
@@ -291,7 +293,7 @@ def test_the_largest_limits_and_steps_that_are_never_made(index_type: IndexType,
             check(way.prepare(plan, block), data, indices, np.zeros(7, np.uint16))
 
 
-def test_raise_over_an_empty_axis_reads_nothing_wherever_its_steps_lead(way: Way) -> None:
+def test_raise_over_an_empty_axis_reads_nothing(way: Way) -> None:
     lookup = Lookup((0, 1), index_offset=0, limit=0, wrap=0, in_stride=2**70)
     plan = IndexPlan(
         (3, 4), (4, 1), (-(2**80), 5), 4, in_extent=0, out_extent=12, in_offset=2**90, lookups=(lookup,),
@@ -311,8 +313,8 @@ def test_limits_beyond_64_bits_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("window", "hop"), [(192, 128), (160, 128), (200, 128), (320, 256)])
-def test_rows_that_overlap_in_the_source(way: Way, window: int, hop: int) -> None:
-    """The columns of a frame that one block searches begin where a shorter block of the frame before began. Judge: NumPy."""
+def test_rows_that_overlap_in_the_source_equal_numpy(way: Way, window: int, hop: int) -> None:
+    """The columns of a frame begin where a shorter block of the frame before began. Judge: NumPy."""
     noise = seeds.numpy_rng()
     base = noise.integers(0, 2**31, (1024, 1024), np.int32)
     indices = noise.integers(0, 1024, ((1024 - window) // hop + 1, 400, window))

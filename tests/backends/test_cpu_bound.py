@@ -1,8 +1,9 @@
-"""Bound calls: checked once, run many times, by many threads, on what the arrays hold by then."""
+"""Bound calls: checked once, run many times by many threads, with the arrays' current contents."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +23,21 @@ from tests.backends.ways import BLOCKS, Way
 
 
 def expected(plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> tuple[int | None, bytes]:
-    """What the reference returns and leaves in the output buffer."""
+    """Return the reference's result and its output buffer."""
     written = out.copy()
     return reference.run(plan, data, indices, written), written.tobytes()
 
 
+def check(call: Callable[[], int | None], plan: IndexPlan, data: NDArray[Any], indices: NDArray[Any] | None, out: Any) -> None:
+    """Assert that a bound call gives the reference's result."""
+    bad, written = expected(plan, data, indices, out)
+    assert call() == bad
+    assert bad is not None or out.tobytes() == written
+
+
 @settings(max_examples=80, deadline=None)
 @given(generators)
-def test_a_bound_call_sees_what_its_arrays_hold_by_then(way: Way, rng: random.Random) -> None:
+def test_a_bound_call_reads_the_current_contents(way: Way, rng: random.Random) -> None:
     plan = readable_plan(rng)
     first, second = random_buffers(plan, rng), random_buffers(plan, rng)
     for block in BLOCKS:
@@ -40,9 +48,7 @@ def test_a_bound_call_sees_what_its_arrays_hold_by_then(way: Way, rng: random.Ra
             data[...], out[...] = buffers.data, buffers.out
             if indices is not None:
                 indices[...] = buffers.indices
-            bad, written = expected(plan, data, indices, out)
-            assert call() == bad
-            assert bad is not None or out.tobytes() == written
+            check(call, plan, data, indices, out)
 
 
 SMALL_CALLS: dict[str, Shaped] = {
@@ -53,13 +59,13 @@ SMALL_CALLS: dict[str, Shaped] = {
     "elements, axis 0": gather_elements((8, 9), 0),
     "tuples": gather_nd((5, 6, 3), 17, 2),
 }
-"""Problems of one block."""
+"""Problems with one block."""
 
 
 @pytest.mark.parametrize("policy", OutOfBounds)
 @pytest.mark.parametrize("index_type", IndexType)
 @pytest.mark.parametrize("name", SMALL_CALLS)
-def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
+def test_small_bound_calls_equal_the_reference(name: str, index_type: IndexType, policy: OutOfBounds, way: Way) -> None:
     noise = seeds.numpy_rng()
     plan = SMALL_CALLS[name].plan
     lookups = [replace(one, wrap=one.limit if index_type.signed else 0) for one in plan.lookups]
@@ -78,9 +84,7 @@ def test_small_calls_with_every_index_that_may_turn_bad(name: str, index_type: I
         if value is not None:
             indices[noise.integers(0, indices.size)] = value
         out[...] = 0xABCD
-        bad, written = expected(plan, data, indices, out)
-        assert call() == bad
-        assert bad is not None or out.tobytes() == written
+        check(call, plan, data, indices, out)
 
 
 MANY_BLOCKS = (
@@ -90,12 +94,12 @@ MANY_BLOCKS = (
     gather((3, 50), (900,), 1),
     gather_elements((2, 700), 1, Kind(2)),
 )
-"""Problems of many blocks, even of 64 units."""
+"""Problems with many blocks of 64 or fewer units."""
 
 
 @pytest.mark.parametrize("policy", OutOfBounds)
 @pytest.mark.parametrize("shaped", MANY_BLOCKS)
-def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds, way: Way) -> None:
+def test_bad_indices_between_good_blocks_equal_the_reference(shaped: Shaped, policy: OutOfBounds, way: Way) -> None:
     noise = seeds.numpy_rng()
     size = shaped.plan.element_bytes
     fill = bytes(range(0x80, 0x80 + size)) if policy is OutOfBounds.FILL else b""
@@ -112,9 +116,7 @@ def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds, wa
         for many in (0, 1, 5, 0):
             changed = indices.copy()
             indices[noise.integers(0, indices.size, many)] = info.max
-            bad, written = expected(plan, data, indices, out)
-            assert call() == bad
-            assert bad is not None or out.tobytes() == written
+            check(call, plan, data, indices, out)
             indices[...] = changed
 
 
@@ -122,7 +124,7 @@ def test_bad_indices_between_good_blocks(shaped: Shaped, policy: OutOfBounds, wa
     "shaped",
     [*SMALL_CALLS.values(), *MANY_BLOCKS, *(make(Kind()) for make in LOOKING.values()), view((40, 30), lambda x: x.T)],
 )
-def test_one_bound_call_in_many_threads(shaped: Shaped, way: Way) -> None:
+def test_threads_may_share_a_bound_call(shaped: Shaped, way: Way) -> None:
     noise = seeds.numpy_rng()
     plan = shaped.plan
     data = np.frombuffer(noise.bytes(plan.element_bytes * plan.in_extent), f"u{plan.element_bytes}")
@@ -130,11 +132,11 @@ def test_one_bound_call_in_many_threads(shaped: Shaped, way: Way) -> None:
     if plan.index_type is not None:
         info = np.iinfo(plan.index_type.value.lower())
         indices = noise.integers(-3 if plan.index_type.signed else 0, 3, plan.index_extent).astype(info.dtype)
-        indices[-1] = info.max  # so that some blocks go the long way, through scratch memory
+        indices[-1] = info.max  # so that some blocks use scratch memory
     for block in (0, 64, 24):
         out = np.zeros(plan.out_extent, data.dtype)
         _, written = expected(plan, data, indices, out)
         call = way.prepare(plan, block, threads=3).bind(data, indices, out)
-        # All write the same bytes: whoever used another's scratch memory would write others.
+        # All threads write the same bytes, unless a thread uses another's scratch memory.
         found = at_once(lambda _: [(call(), out.tobytes() == written) for _ in range(10)], range(6))  # noqa: B023 - mapped at once
         assert found == [[(None, True)] * 10] * 6

@@ -1,4 +1,4 @@
-"""What the CPU backend takes: any data type, any address, read-only inputs, very large buffers; and what it refuses."""
+"""Arguments of the CPU backend: any data type and address, read-only inputs, very large buffers; and the ones it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.backends.ways import BLOCKS, Way
 
 
 def moved(array: NDArray[Any], by: int) -> NDArray[Any]:
-    """A copy of `array` that begins `by` bytes after an address aligned to 64 bytes."""
+    """Return a copy of `array` that begins `by` bytes after a 64-byte boundary."""
     room = np.empty(array.nbytes + 64 + by, np.uint8)
     start = -room.ctypes.data % 64 + by
     copy = room[start : start + array.nbytes].view(array.dtype)
@@ -33,7 +33,7 @@ def moved(array: NDArray[Any], by: int) -> NDArray[Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(generators)
-def test_every_address_will_do(way: Way, rng: Any) -> None:
+def test_buffers_at_any_address_are_taken(way: Way, rng: Any) -> None:
     plan = readable_plan(rng)
     buffers = random_buffers(plan, rng)
     data, out = moved(buffers.data, rng.choice((1, 2, 3, 4, 8))), moved(buffers.out, rng.choice((1, 2, 5, 8)))
@@ -93,7 +93,7 @@ def test_strings_move_as_objects() -> None:
     assert out.tolist() == [words[13 * row + at] for row in range(5) for at in indices[row]]
 
 
-def test_references_refuse_raw_bytes_and_other_types() -> None:
+def test_object_elements_refuse_fill_bytes_and_other_types() -> None:
     plan = gather((4, 2), (3,), 0, Kind(8, policy=OutOfBounds.FILL)).plan
     objects, indices = np.zeros(8, object), np.zeros(3, np.int64)
     with pytest.raises(TypeError, match=r"FILL writes raw bytes, but object elements are references"):
@@ -135,7 +135,7 @@ def test_inputs_may_be_read_only_and_the_output_may_not(way: Way) -> None:
 
 
 def test_the_last_row_of_the_input_may_be_cut_short(way: Way) -> None:
-    # A tensor described with padded rows ends with its last element, not with its last padding.
+    # A tensor with padded rows ends with its last element, without the last padding.
     lookup = Lookup((0, 1), index_offset=0, limit=5, wrap=5, in_stride=1)
     plan = IndexPlan(
         (50, 40), (40, 1), (8, 0), 4, in_extent=49 * 8 + 5, out_extent=2000, lookups=(lookup,),
@@ -152,12 +152,12 @@ def test_the_last_row_of_the_input_may_be_cut_short(way: Way) -> None:
 
 @pytest.fixture
 def huge(tmp_path: Path) -> NDArray[np.uint8]:
-    """More than 2^32 bytes in a file without content: only pages that are written take memory."""
+    """Return more than 2^32 bytes in a sparse file. Only written pages use memory."""
     return np.memmap(tmp_path / "huge", np.uint8, "w+", shape=(2**32 + 4096,)).view(np.ndarray)
 
 
-def test_offsets_beyond_32_bits(huge: NDArray[np.uint8], way: Way) -> None:
-    # 2^31 rows of 2 bytes and 2,048 more; an index cut to 32 bits would read row 1 instead.
+def test_offsets_beyond_32_bits_are_exact(huge: NDArray[np.uint8], way: Way) -> None:
+    # 2^31 rows of 2 bytes and 2,048 more. An index truncated to 32 bits would read row 1.
     rows = huge.view(np.uint16)
     rows[1], rows[2**31 + 1], rows[-1] = 0x1111, 0x2222, 0x3333
     lookup = Lookup((1,), index_offset=0, limit=rows.size, wrap=rows.size, in_stride=1)

@@ -1,4 +1,4 @@
-"""However large a problem, memory beyond its arrays stays below 8 MB, under every policy."""
+"""Memory beyond a problem's arrays stays below 8 MB for any size and policy."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ COPYING: dict[str, Shaped] = {
 
 
 def peak(program: CpuProgram, data: Any, indices: Any, out: Any) -> int:
-    """The most bytes that a bound call holds at once: in a first run as the system counts, in a second one as Python does."""
+    """Return the peak memory of a bound call in bytes: the system's count in a first run, Python's count in a second one."""
     call = program.bind(data, indices, out)
     for array in (data, out):
         if not array.dtype.hasobject:
-            array.fill(1)  # so that all its pages are there before
+            array.fill(1)  # loads all pages beforehand
     resident = growth(call)
     tracemalloc.start()
     try:
@@ -59,7 +59,7 @@ def peak(program: CpuProgram, data: Any, indices: Any, out: Any) -> int:
 
 
 def growth(call: Callable[[], object]) -> int:
-    """By how many bytes the resident memory of this process grows at most during a call; 0 where only Linux could say."""
+    """Return the peak growth of this process's resident memory during a call in bytes, or 0 outside of Linux."""
     if not sys.platform.startswith("linux"):
         call()
         return 0
@@ -70,7 +70,7 @@ def growth(call: Callable[[], object]) -> int:
 
 
 def status(name: str) -> int:
-    """A number of bytes in what Linux says of this process."""
+    """Return a number of bytes from Linux's status of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
@@ -97,7 +97,7 @@ def test_copies_stay_below_the_limit(name: str, way: Way) -> None:
 
 
 def test_padded_rows_and_scattered_outputs_stay_below_the_limit(way: Way) -> None:
-    plan = gather((12_000, 250), (9000,)).plan  # copying the whole input once would exceed the limit
+    plan = gather((12_000, 250), (9000,)).plan  # a copy of the whole input would exceed the limit
     overlapping = replace(plan, in_extent=plan.in_extent * 2, lookups=(replace(plan.lookups[0], in_stride=251),))
     scattered = replace(plan, out_extent=9000 * 260, out_strides=(260, 1))
     for one in (overlapping, scattered):

@@ -1,4 +1,4 @@
-"""What runs a plan on the CPU: the engine where there is one, else NumPy; NumPy always for elements that hold references."""
+"""The choice between the engine and NumPy for a plan on the CPU. Elements that hold references always use NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAN = gather((4, 2), (3,), 0, Kind(8)).plan
 
 
 class RecordingEngine:
-    """An engine and its program at once: it remembers what it is asked for, and moves nothing."""
+    """A stand-in for the engine and its program that records requests and moves nothing."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -80,11 +80,11 @@ def test_without_the_engine_numpy_runs_and_says_why() -> None:
         (gather((2, 2**17), (3,), 0, Kind(8)).plan, "[3, 131072] units of 8 bytes"),
     ],
 )
-def test_what_numpy_moves(plan: IndexPlan, moves: str) -> None:
+def test_a_description_states_what_numpy_moves(plan: IndexPlan, moves: str) -> None:
     assert f"; moves {moves}; " in CpuProgram(plan, None).describe()
 
 
-def test_preparing_takes_the_engine_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepare_uses_the_loaded_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "load", RecordingEngine)
     assert prepare(PLAN).describe() == "recorded"
     monkeypatch.setattr(engine, "load", lambda: None)

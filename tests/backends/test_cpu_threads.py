@@ -1,4 +1,4 @@
-"""Large calls, on several threads where the engine has them, give what NumPy gives; Python's threads share programs."""
+"""Large calls on several threads of the engine give NumPy's result, and threads of Python share programs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ LARGE = (
 
 
 THREADS = 4
-"""More than most machines have CPUs; NumPy uses one."""
+"""Number of threads, above the CPUs of most machines. NumPy uses one."""
 
 
 def arrays(shaped: Shaped) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Random data, valid indices (negative ones among them where the type has any) and a poisoned output."""
+    """Return random data, valid indices (negative ones too, if the type is signed) and a poisoned output."""
     noise = seeds.numpy_rng()
     plan = shaped.plan
     data = np.frombuffer(noise.bytes(plan.in_extent * plan.element_bytes), f"u{plan.element_bytes}").reshape(shaped.input_shape)
@@ -61,7 +61,7 @@ def test_large_calls_equal_numpy(shaped: Shaped, way: Way) -> None:
 
 
 @pytest.mark.parametrize("shaped", [one for one in LARGE if one.plan.lookups and one.plan.index_type is not IndexType.UINT16])
-def test_bad_indices_in_every_part(shaped: Shaped, way: Way) -> None:
+def test_bad_indices_of_large_calls_follow_the_policy(shaped: Shaped, way: Way) -> None:
     data, indices, out = arrays(shaped)
     limit = min(lookup.limit for lookup in shaped.plan.lookups)
     bad = seeds.numpy_rng().choice(indices.size, min(9, indices.size), replace=False)
@@ -84,7 +84,7 @@ def test_bad_indices_in_every_part(shaped: Shaped, way: Way) -> None:
 
 
 def _bad(shaped: Shaped, indices: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a bad index stands behind an output position, by broadcasting the index array along the plan's strides."""
+    """Return True if an output position has a bad index, by broadcasting the index array along the plan's strides."""
     marks = (indices == np.iinfo(indices.dtype).max).reshape(-1)
     found = np.zeros(shaped.plan.shape, np.bool_)
     for lookup in shaped.plan.lookups:

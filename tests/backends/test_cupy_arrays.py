@@ -1,4 +1,4 @@
-"""CuPy's own arrays and those of other libraries on a GPU, as dmlgather reads them. Judged by NumPy's views."""
+"""dmlgather's views of CuPy's and other libraries' arrays on a GPU. Judge: NumPy's views."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_arrays_through_dlpack_are_taken_in_place(cupy: Any, dtype: Any, view: C
 
 
 @pytest.mark.gpu(devices=2)
-def test_a_call_on_arrays_of_another_library(cupy: Any) -> None:
+def test_a_call_takes_arrays_of_another_library(cupy: Any) -> None:
     held = [placed(array, 1) for array in (TABLE, IDS, np.zeros((COUNT, WIDTH), np.float32))]
     x, i, out = (Exported(array, (dlpack.CUDA, 1)) for array in (held[0][::-1], held[1], held[2]))
     with held[0].device:
@@ -89,7 +89,7 @@ def test_a_call_on_arrays_of_another_library(cupy: Any) -> None:
     assert held[2].get().tobytes() == TABLE[::-1][IDS[0]].tobytes()
 
 
-def test_a_gpu_that_is_not_there(cupy: Any) -> None:
+def test_a_missing_gpu_is_named(cupy: Any) -> None:
     count = cupy.cuda.runtime.getDeviceCount()
     with pytest.raises(dg.DeviceError, match=f"there is no cuda:{count}: this machine has {count} GPU"):
         arrays.adopt(Exported(np.zeros(3), (dlpack.CUDA, count)))
@@ -110,7 +110,7 @@ def test_copies_of_types_that_cupy_lacks_are_refused_with_a_remedy(dtype: Any) -
 
 
 def test_a_failing_device_is_not_taken_for_a_missing_type(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of an earlier kernel comes up in the next call of CUDA."""
+    """The error of an earlier kernel appears in the next call of CUDA."""
 
     def fails(array: Any) -> None:
         raise cupy.cuda.runtime.CUDARuntimeError(700)
@@ -138,14 +138,14 @@ def test_every_form_of_the_interface_is_taken(fields: Callable[[Any], dict[str, 
 
 
 class InterfaceAndDLPack(Interfaced, Exported):
-    """Both. flag: whether it must not be written."""
+    """An array with both interfaces. flag: whether it is read-only."""
 
     def __init__(self, array: Any, *, flag: bool = False) -> None:
         Exported.__init__(self, array, (dlpack.CUDA, 0))
         Interfaced.__init__(self, array, data=(array.data.ptr, flag), stream=None)
 
 
-def test_a_type_that_dlpack_lacks_comes_by_the_interface() -> None:
+def test_a_type_unknown_to_dlpack_is_read_by_the_interface() -> None:
     held = placed(np.zeros(3, np.uint8))
     given = InterfaceAndDLPack(held)
     given._managed.tensor.code = 17
@@ -154,8 +154,8 @@ def test_a_type_that_dlpack_lacks_comes_by_the_interface() -> None:
 
 
 @pytest.mark.parametrize("how", ["call", "bind", "run_buffers"])
-def test_memory_that_must_not_be_written_is_refused(cupy: Any, how: str) -> None:
-    """CuPy's view has no flag for it, neither from DLPack nor from the interface."""
+def test_read_only_memory_is_refused_as_output(cupy: Any, how: str) -> None:
+    """CuPy's views have no read-only flag, with DLPack or with the interface."""
     out = placed(np.zeros((COUNT, WIDTH), np.float32))
     op = dg.compile(gather())
     calls: dict[str, Callable[..., Any]] = {"call": op, "bind": op.bind, "run_buffers": op.run_buffers}
@@ -173,8 +173,8 @@ def rig() -> Iterator[Rig]:
 
 
 def test_arrays_of_jax_are_never_written(rig: Rig) -> None:
-    """They are immutable."""
-    out = rig.libraries["jax"].made(np.zeros((COUNT, WIDTH), np.float32))
+    """JAX's arrays are immutable."""
+    out = rig.libraries["jax"].array(np.zeros((COUNT, WIDTH), np.float32))
     with pytest.raises(ValueError, match="out is read-only"):
         dg.compile(gather())(placed(TABLE), placed(IDS), out=out)
 
@@ -182,8 +182,8 @@ def test_arrays_of_jax_are_never_written(rig: Rig) -> None:
 @pytest.mark.parametrize("down", [1, -1, 2, -3])
 @pytest.mark.parametrize("across", [1, -1, 2])
 @pytest.mark.parametrize("room", [0, 1, 2])
-def test_views_of_every_kind_run_in_place(down: int, across: int, room: int) -> None:
-    """room: columns on the left that are not the view's, so that rows lie at any alignment."""
+def test_strided_views_are_read_and_written_in_place(down: int, across: int, room: int) -> None:
+    """room: columns on the left outside of the view, so that rows have any alignment."""
     op, size = dg.compile(gather()), ROWS * abs(down) * (WIDTH * abs(across) + room)
     wide = np.arange(size, dtype=np.float32).reshape(ROWS * abs(down), -1)
     ids, out = placed(np.repeat(IDS, 2, axis=1)), placed(np.zeros((COUNT, WIDTH + room), np.float32))
@@ -195,7 +195,7 @@ def test_views_of_every_kind_run_in_place(down: int, across: int, room: int) -> 
 
 
 def test_a_result_that_does_not_fit_is_a_memory_error(cupy: Any) -> None:
-    """And the operator can be called again."""
+    """Afterwards the operator can be called again."""
     count = cupy.cuda.runtime.memGetInfo()[1] // 2**20 + 1
     row = cupy.zeros((1, 2**18), np.float32)
     for rows in (count, 3):
@@ -207,6 +207,6 @@ def test_a_result_that_does_not_fit_is_a_memory_error(cupy: Any) -> None:
             assert dg.onnx.gather(row, ids, out_of_bounds="clamp").shape == (3, 2**18)
 
 
-def test_the_arithmetic_of_graphs_exists(cupy: Any) -> None:
-    """It is looked up by NumPy's names."""
+def test_cupy_has_the_functions_of_graph_arithmetic(cupy: Any) -> None:
+    """Graph arithmetic looks functions up by NumPy's names."""
     assert [function for function in ELEMENTWISE.values() if not callable(getattr(cupy, function.__name__, None))] == []

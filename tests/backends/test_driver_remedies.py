@@ -1,7 +1,6 @@
-"""What a user is told who has no driver, or none that works, inside of a container and outside.
+"""Advice for users without a working driver, inside and outside containers.
 
-Judge: the documents of Docker, Podman, Kubernetes and NVIDIA on how a container gets a GPU, and the files that each puts into
-one, as tables.
+Judge: the documents of Docker, Podman, Kubernetes and NVIDIA, as tables: how a container gets a GPU, and which files mark it.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ MARKS = {
     "the daemon of Docker": ("proc/self/cgroup", "0::/system.slice/docker.service\n", None),
     "no groups": ("etc/hostname", "pc\n", None),
 }
-"""A file below the root, what it holds, and whose container it marks."""
+"""A file below the root, its content, and the container program that it indicates."""
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root of a system with no files; the tests themselves may run in a container."""
+    """Return the root of a system without files. The tests themselves may run in a container."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setattr(nvidia_driver, "_ROOT", tmp_path)
     return tmp_path
@@ -56,17 +55,17 @@ def put(root: Path, name: str, text: str = "") -> None:
 
 @pytest.mark.parametrize("found", [NONE, NO_GPU])
 @pytest.mark.parametrize("mark", MARKS)
-def test_a_container_is_to_be_started_with_a_gpu(root: Path, mark: str, found: Driver) -> None:
+def test_the_remedy_in_a_container_is_its_start_command(root: Path, mark: str, found: Driver) -> None:
     file, text, name = MARKS[mark]
     put(root, file, text)
-    told = remedy(found)
-    assert {each for each, command in COMMANDS.items() if command in told} == ({name} if name else set())
-    assert ("apt install" in told) == (name is None)  # a container has the driver of its host
-    assert told.startswith(f"this process runs in a container of {name}: " if name else "install or update the driver")
-    assert told.endswith("or run where there is a GPU; everything else works without one")
+    advice = remedy(found)
+    assert {each for each, command in COMMANDS.items() if command in advice} == ({name} if name else set())
+    assert ("apt install" in advice) == (name is None)  # a container has the driver of its host
+    assert advice.startswith(f"this process runs in a container of {name}: " if name else "install or update the driver")
+    assert advice.endswith("or run where there is a GPU; everything else works without one")
 
 
-def test_a_pod_is_known_by_its_environment_and_before_what_runs_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes_is_recognised_before_docker(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert COMMANDS["Kubernetes"] in remedy(NONE)
     put(root, ".dockerenv")
@@ -74,26 +73,26 @@ def test_a_pod_is_known_by_its_environment_and_before_what_runs_it(root: Path, m
 
 
 def test_a_driver_that_is_too_old_is_updated_on_the_host(root: Path) -> None:
-    told = remedy(OLD)
-    assert told.startswith("update the driver (`sudo apt install nvidia-driver-580` on Ubuntu")
-    assert "host" not in told
+    advice = remedy(OLD)
+    assert advice.startswith("update the driver (`sudo apt install nvidia-driver-580` on Ubuntu")
+    assert "host" not in advice
     put(root, ".dockerenv")
-    told = remedy(OLD)
-    assert told.startswith("update the driver (")
-    assert "on the host of this container" in told
-    assert COMMANDS["Docker"] not in told
+    advice = remedy(OLD)
+    assert advice.startswith("update the driver (")
+    assert "on the host of this container" in advice
+    assert COMMANDS["Docker"] not in advice
 
 
 @pytest.mark.parametrize("mark", [".dockerenv", "etc/hostname"])
-def test_the_error_and_env_say_the_same(
+def test_the_error_and_env_give_the_same_remedy(
     root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], no_cupy: None, mark: str
 ) -> None:
     put(root, mark)
     monkeypatch.setattr(nvidia_driver, "ask", lambda: NONE)
     with pytest.raises(DeviceError) as raised:
         driver.require(0)
-    told = str(raised.value).removeprefix(f"{NONE.error}; ")
-    assert (COMMANDS["Docker"] in told) == (mark == ".dockerenv")
+    advice = str(raised.value).removeprefix(f"{NONE.error}; ")
+    assert (COMMANDS["Docker"] in advice) == (mark == ".dockerenv")
     command = Command(capfd)
-    assert json.loads(command("env", "--json").out)["missing"] == [{"what": NONE.error, "remedy": told}]
-    assert f"missing: {NONE.error}\n    {told}\n" in command("env").out
+    assert json.loads(command("env", "--json").out)["missing"] == [{"what": NONE.error, "remedy": advice}]
+    assert f"missing: {NONE.error}\n    {advice}\n" in command("env").out

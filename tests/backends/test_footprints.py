@@ -1,4 +1,4 @@
-"""Signatures and what follows from them: where elements lie, what cannot be read or written. Judged by NumPy's own views."""
+"""Signatures and their consequences: the places of elements, and arrays that cannot be read or written. Judge: NumPy's views."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_views_share_memory_as_numpy_says(rng: random.Random) -> None:
     assert found == np.shares_memory(left, right)
 
 
-def test_what_differs_in_a_signature() -> None:
+def test_signatures_differ_by_type_shape_strides_and_writability() -> None:
     array = np.zeros((4, 6), np.float32)
     frozen = array.view()
     frozen.flags.writeable = False
@@ -71,11 +71,11 @@ def test_what_differs_in_a_signature() -> None:
 
 
 @pytest.mark.parametrize("other", [None, [1.0], np.float32(1), np.matrix, np.ma.zeros(3), np.zeros(3).view(np.recarray)])
-def test_only_arrays_of_numpy_and_cupy_themselves_have_one(other: Any) -> None:
+def test_only_plain_arrays_have_signatures(other: Any) -> None:
     assert view_signatures([other]) == [None]
 
 
-def test_on_a_gpu_the_device_and_the_alignment_count_too() -> None:
+def test_a_signature_on_a_gpu_has_device_and_alignment() -> None:
     def lying(pointer: int, number: int = 0) -> Any:
         memory = types.SimpleNamespace(ptr=pointer, device_id=number)
         return types.SimpleNamespace(dtype=np.dtype("f4"), shape=(3,), strides=(-4,), data=memory)
@@ -105,8 +105,8 @@ def test_outputs_that_cannot_be_written_are_refused() -> None:
     footprints.check_output(footprint(np.zeros((4, 6))[::-2, ::3]))
 
 
-def test_a_buffer_is_read_through_the_described_layout() -> None:
-    raw = np.zeros(35, np.uint8)[1:]  # odd address: still usable
+def test_a_buffer_has_the_described_layout() -> None:
+    raw = np.zeros(35, np.uint8)[1:]  # an odd address is usable
     described = footprints.buffer("x", signature(raw), Layout((2, 2), (4, 1), 0, 8), np.dtype(np.float32))
     flat = described.flat(raw)
     assert flat.shape == (8,)

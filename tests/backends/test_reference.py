@@ -1,4 +1,4 @@
-"""The reference backend, judged by the plan's pseudocode one element at a time, and by the interpreter for single elements."""
+"""The reference backend. Judges: the plan's pseudocode, one element at a time, and the interpreter for single elements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Run = Callable[[IndexPlan, Any, Any, Any], int | None]
 
 
 def outcome(run: Run, plan: IndexPlan, buffers: PlanBuffers) -> tuple[Any, bytes]:
-    """The offset of the first bad index, or what is refused; and the output's bytes where it is complete."""
+    """Return the offset of the first bad index or the error, and the bytes of a complete output."""
     out = buffers.out.copy()
     try:
         bad = run(plan, buffers.data, buffers.indices, out)
@@ -44,7 +44,7 @@ def outcome(run: Run, plan: IndexPlan, buffers: PlanBuffers) -> tuple[Any, bytes
 
 
 def any_plan(rng: random.Random) -> IndexPlan:
-    """Sometimes with a wrap that int64 does not hold, or with more dimensions of size 0 or 1, whose strides can be anything."""
+    """Return a random plan. Some have a wrap beyond int64, or more dimensions of size 0 or 1 with arbitrary strides."""
     plan = rng.choice((random_plan(rng, elements=150), random_runs(rng, longest=60)))
     if plan.index_type is not None and plan.index_type.signed and rng.random() < 0.1:
         wrap = rng.choice((2**63 - 1, 2**63, 2**70))
@@ -65,7 +65,7 @@ def any_plan(rng: random.Random) -> IndexPlan:
 
 @settings(max_examples=300, deadline=None)
 @given(seeds, block_sizes)
-def test_random_plans(rng: random.Random, block: int) -> None:
+def test_random_plans_equal_the_pseudocode(rng: random.Random, block: int) -> None:
     plan = any_plan(rng)
     buffers = random_buffers(plan, rng)
     with pytest.MonkeyPatch.context() as patch:
@@ -75,7 +75,7 @@ def test_random_plans(rng: random.Random, block: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(seeds)
-def test_every_element_comes_from_where_the_interpreter_says(rng: random.Random) -> None:
+def test_every_element_has_the_interpreters_origin(rng: random.Random) -> None:
     plan = random_plan(rng, element_bytes=8, elements=200)
     plan = replace(plan, fill=np.int64(-1).tobytes() if plan.fill else b"")
     buffers = random_buffers(plan, rng)
@@ -97,12 +97,12 @@ WRAPS = (0, 5, 2**31, 2**63 - 1, 2**63, 2**70)
 
 @pytest.mark.parametrize("kind", list(IndexType), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
-def test_indices_limits_wraps_and_strides_of_any_size(kind: IndexType, policy: OutOfBounds) -> None:
-    """The data are a range, longer than any array, so that each element is its own address."""
+def test_indices_limits_wraps_and_strides_of_any_size_are_exact(kind: IndexType, policy: OutOfBounds) -> None:
+    """The data is a range longer than any array, so that each element is its own address."""
     info = np.iinfo(kind.value.lower())
     wanted = (*range(-6, 7), info.min, info.min + 1, info.max, *EXTREMES)
     indices = np.array(sorted({value for value in wanted if info.min <= value <= info.max}), info.dtype)
-    filled = policy is OutOfBounds.FILL  # then elements are of 8 bytes, and addresses must not be longer
+    filled = policy is OutOfBounds.FILL  # then elements have 8 bytes, and addresses must not be longer
     for limit in LIMITS:
         for wrap in WRAPS if kind.signed else (0,):
             for in_stride, column in ((int(limit <= 2**64), 0),) if filled else ((1, 1), (-3, 1), (0, 2**65), (2**60, -1)):
@@ -134,7 +134,7 @@ def test_a_lookup_into_one_position_has_a_stride_of_any_size() -> None:
     assert out.tolist() == [0, 1, 2] * 4
 
 
-# What elements are made of.
+# Contents of elements.
 
 
 @pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda policy: policy.name)
@@ -142,7 +142,7 @@ def test_a_lookup_into_one_position_has_a_stride_of_any_size() -> None:
     "dtype", ["?", "i1", "f2", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, "f4", "U1", "f8", "M8[ns]", "c8", "c16", "U4", "V16"]
 )
 def test_every_data_type_moves_as_bits(dtype: Any, policy: OutOfBounds) -> None:
-    """NaN payloads too: the bytes are random."""
+    """The bytes are random, so they include NaN payloads."""
     dtype = np.dtype(dtype)
     rng = random.Random(dtype.itemsize)
     plan = gather((40, 33), (70,), 0, Kind(dtype.itemsize, IndexType.INT32, policy)).plan
@@ -170,7 +170,7 @@ def test_python_objects_and_strings_are_moved() -> None:
 # Shapes.
 
 
-def test_more_dimensions_than_arrays_have() -> None:
+def test_plans_may_have_more_dimensions_than_arrays() -> None:
     rng = random.Random(5)
     shape = (1, 2, *[1] * 40, 3, *[1] * 30, 2, *[2] * 8, 5)
     packed = packed_strides(shape)
@@ -188,8 +188,8 @@ def test_more_dimensions_than_arrays_have() -> None:
     assert outcome(reference.run, plan, buffers) == outcome(literal.run, plan, buffers)
 
 
-def test_what_lies_beyond_2_to_the_32() -> None:
-    """Addresses of sparse buffers, and a shape that nobody could list: the first blocks of it come at once."""
+def test_addresses_beyond_2_to_the_32_are_exact() -> None:
+    """Addresses of sparse buffers, in a shape that nobody could list. Its first blocks come at once."""
     far = 2**32 + 7
     data, out = np.zeros(far + 10, np.uint8), np.zeros(far + 10, np.uint8)
     data[far:] = np.arange(10)
@@ -225,7 +225,7 @@ def test_an_empty_output_under_raise_still_checks_its_indices(shape: tuple[int, 
 
 
 def test_a_constant_reads_nothing() -> None:
-    """FILL over an axis without elements: neither input nor indices own an element."""
+    """FILL over an axis without elements reads no input and no index."""
     plan = replace(gather((0, 3), (4,), 0, Kind(4, policy=OutOfBounds.FILL)).plan, index_extent=0)
     out = np.zeros(12, np.uint32)
     assert reference.run(plan, np.zeros(0, np.uint32), np.zeros(0, np.int64), out) is None
@@ -243,7 +243,7 @@ BIG: dict[str, Shaped] = {
 
 
 @pytest.mark.parametrize("name", BIG)
-def test_memory_beyond_the_buffers_stays_small(name: str) -> None:
+def test_a_run_takes_little_memory_beyond_its_buffers(name: str) -> None:
     plan = BIG[name].plan
     dtype = np.dtype(f"V{plan.element_bytes}")
     data, out = np.zeros(plan.in_extent, dtype), np.zeros(plan.out_extent, dtype)
@@ -256,7 +256,7 @@ def test_memory_beyond_the_buffers_stays_small(name: str) -> None:
         tracemalloc.stop()
 
 
-# The tests above notice what is wrong.
+# The tests above notice deliberate errors.
 
 SOURCE = Path(str(reference.__file__)).read_text(encoding="utf-8")
 MUTATIONS = {
@@ -301,12 +301,12 @@ MUTATIONS = {
 
 @functools.cache
 def broken(name: str) -> Run:
-    """`run` of a copy of the reference with a deliberate error."""
+    """Return `run` of a copy of the reference with a deliberate error."""
     before, after = MUTATIONS[name]
     assert SOURCE.count(before) == 1, f"{before!r} is no longer a part of the reference"
     module = ModuleType("broken_reference")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "broken_reference", module)  # dataclasses look their module up
+        patch.setitem(sys.modules, "broken_reference", module)  # dataclasses look up their module
         exec(compile(SOURCE.replace(before, after), "broken_reference.py", "exec"), vars(module))
     module.BLOCK = 16  # type: ignore[attr-defined] # a module of this test
     run: Run = module.run

@@ -1,7 +1,7 @@
-"""In what order calls use the streams of a GPU, and when they let memory go.
+"""The order of calls on streams of a GPU, and the time at which they release memory.
 
-Judged by NumPy's indexing: all work is as late as it may be, and memory that nobody needs is spoilt at once
-(tests/other_libraries.py), so that a result shows whether all was in order.
+Judged by NumPy's indexing. All work is as late as CUDA allows, and freed memory is overwritten at once
+(tests/other_libraries.py), so a wrong order gives a wrong result.
 """
 
 from __future__ import annotations
@@ -41,14 +41,16 @@ def rig() -> Iterator[Rig]:
 
 @pytest.fixture
 def per_thread() -> Iterator[Rig]:
-    """CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1: CuPy's current stream is 2, which PyTorch's DLPack refuses; in CuPy's, 0 means 2."""
+    """CUPY_CUDA_PER_THREAD_DEFAULT_STREAM=1: CuPy's current stream is 2, which PyTorch's DLPack refuses. CuPy's DLPack takes 0
+    for 2.
+    """
     with ExitStack() as stack:
         stack.callback(streams.KEPT.finish)
         yield Rig(stack, per_thread=True)
 
 
 class Call:
-    """A call of a row gather on arrays of these libraries: data, indices, output (None: a new one)."""
+    """A gather of rows whose data, indices and output belong to these libraries. None: the call makes a new output."""
 
     def __init__(self, rig: Rig, *names: str | None) -> None:
         self.rig, self.names, rng = rig, names, seeds.numpy_rng()
@@ -58,7 +60,7 @@ class Call:
             np.zeros((COUNT, WIDTH), np.float32),
         ]
         self.owners = [None if name is None else rig.libraries[name] for name in names]
-        self.arrays: list[Any] = [owner and owner.made(array) for owner, array in zip(self.owners, given, strict=True)]
+        self.arrays: list[Any] = [owner and owner.array(array) for owner, array in zip(self.owners, given, strict=True)]
         self.expected = given[0][given[1][0]].tobytes()
         if "interface, no stream" in names:
             rig.libraries["interface, no stream"].stream.synchronize()
@@ -68,8 +70,8 @@ class Call:
     out = property(lambda self: self.arrays[2])
 
     def run(self, way: Callable[..., Any], **more: Any) -> Any:
-        """The result. Late, the host has waited for nothing."""
-        way(Call(self.rig, *self.names), **more)  # what is compiled waits
+        """Return the result. Assert that the host did not wait, if the GPU works late."""
+        way(Call(self.rig, *self.names), **more)  # the first call compiles, and so waits
         marks = []
         for owner in self.owners:
             if owner is not None and owner.known:
@@ -80,12 +82,12 @@ class Call:
         return result
 
     def used(self, result: Any) -> None:
-        """Those who own the arrays use them for something else, or drop them; then the result holds what it should."""
+        """Overwrite and drop the arrays on their libraries' streams. Then assert that the result is right."""
         used = [(array, each.stream) for array, each in zip(self.arrays, self.owners[:2], strict=False) if each and each.known]
         for array, stream in used:
             with stream:
                 getattr(array, "held", array).fill(1)
-        for _, stream in reversed(used):  # a call runs on the stream of the first array, or of CuPy: the others are to wait
+        for _, stream in reversed(used):  # a call runs on the first array's stream, or CuPy's; other streams must wait for it
             stream.synchronize()
         used, self.arrays, array = [], [], None
         self.rig.spoil()
@@ -101,7 +103,7 @@ def called(call: Call, **more: Any) -> Any:
 
 
 def _no_buffers(prepared: Any, *found: Any, buffers: bool) -> Any:
-    return prepared(*found)  # the arrays are no buffers, and this is not about them
+    return prepared(*found)  # treat the arrays as tensors: only the streams matter here
 
 
 def on_buffers(call: Call, **more: Any) -> Any:
@@ -143,13 +145,13 @@ RUNS: list[tuple[Callable[[Call], Any], tuple[str | None, ...]]] = [
 ]
 
 
-def shown(value: Any) -> str:
+def label(value: Any) -> str:
     return value.__name__ if callable(value) else " | ".join(str(name or "new") for name in value)
 
 
 @gpu
-@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
-def test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use_them(
+@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=label)
+def test_a_call_runs_after_writers_and_before_users_of_its_arrays(
     rig: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
     call = Call(rig, *libraries)
@@ -159,22 +161,22 @@ def test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use
 
 
 @gpu
-@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=shown)
-def test_the_order_is_kept_on_the_streams_of_threads(
+@pytest.mark.parametrize(("run", "libraries"), RUNS, ids=label)
+def test_per_thread_default_streams_keep_the_order(
     per_thread: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
-    test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use_them(per_thread, run, libraries)
+    test_a_call_runs_after_writers_and_before_users_of_its_arrays(per_thread, run, libraries)
 
 
-def told(call: Call) -> list[set[int]]:
-    """The streams that PyTorch knows to use each of a call's arrays."""
-    return [getattr(array, "held", array).data.mem._owner.told for array in call.arrays]
+def recorded_streams(call: Call) -> list[set[int]]:
+    """Return the streams that `record_stream` named for each array of a call."""
+    return [getattr(array, "held", array).data.mem._owner.recorded for array in call.arrays]
 
 
 @gpu
-@pytest.mark.parametrize("run", [called, bound], ids=shown)
-def test_tensors_alone_are_pytorchs_business_alone(rig: Rig, run: Callable[[Call], Any]) -> None:
-    """On its stream there is nothing to wait for, to record or to keep, so that torch.cuda.graph can capture the call."""
+@pytest.mark.parametrize("run", [called, bound], ids=label)
+def test_calls_on_tensors_alone_can_be_captured_by_pytorch(rig: Rig, run: Callable[[Call], Any]) -> None:
+    """A call on PyTorch's stream waits for nothing, records nothing and keeps nothing, so torch.cuda.graph can capture it."""
     call, side = Call(rig, "torch", "torch", "torch"), TorchStream(lane())
     rig.torch.now.synchronize()
     operator = dg.compile(gather())
@@ -188,23 +190,21 @@ def test_tensors_alone_are_pytorchs_business_alone(rig: Rig, run: Callable[[Call
         run_it()
         graph = side.stream.end_capture()
         graph.launch(side.stream)
-        assert told(call) == [set()] * 3
+        assert recorded_streams(call) == [set()] * 3
         assert len(streams.KEPT) == 0
         with side.stream:
             assert call.out.held.get().tobytes() == call.expected
 
 
 @gpu
-@pytest.mark.parametrize("libraries", [each for each in WITH_OUT if "torch" in each], ids=shown)
-@pytest.mark.parametrize("run", [called, fused, on_buffers], ids=shown)
-def test_a_given_stream_is_ordered_with_pytorchs_and_pytorch_is_told_of_it(
-    rig: Rig, run: Callable[..., Any], libraries: Any
-) -> None:
-    """PyTorch's allocator works on another stream than PyTorch by now: it waits for those alone that it was told of."""
+@pytest.mark.parametrize("libraries", [each for each in WITH_OUT if "torch" in each], ids=label)
+@pytest.mark.parametrize("run", [called, fused, on_buffers], ids=label)
+def test_pytorch_records_the_given_stream_and_is_ordered_with_it(rig: Rig, run: Callable[..., Any], libraries: Any) -> None:
+    """PyTorch's allocator works on another stream than PyTorch, and waits only for streams that were recorded."""
     if run is fused:
         libraries = (*libraries[:2], None)
     side, home = lane(), rig.torch.now
-    rig.libraries["cupy"].stream = side  # whose order with a given stream is the caller's
+    rig.libraries["cupy"].stream = side  # the caller orders CuPy's arrays with a given stream
     with rig.torch.cuda.stream(TorchStream(lane())):
         call = Call(rig, *libraries)
         home.synchronize()
@@ -220,8 +220,8 @@ def test_a_given_stream_is_ordered_with_pytorchs_and_pytorch_is_told_of_it(
 
 @gpu
 @pytest.mark.parametrize("given", [False, True])
-def test_a_result_for_pytorch_is_memory_of_pytorch(rig: Rig, given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of CuPy's, it would not know what PyTorch's streams still read when it is dropped."""
+def test_pytorch_allocates_the_result_for_tensors(rig: Rig, given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory of CuPy's pool would be reused while PyTorch's streams still read it."""
     made: list[Any] = []
     plain = rig.torch.empty
 
@@ -236,22 +236,22 @@ def test_a_result_for_pytorch_is_memory_of_pytorch(rig: Rig, given: bool, monkey
 
 
 @gpu
-def test_pytorchs_default_stream_is_told_by_its_own_name(rig: Rig) -> None:
-    """An external stream at address 1 would be another one."""
+def test_pytorch_records_its_own_default_stream(rig: Rig) -> None:
+    """An external stream at address 1 would be a different stream for PyTorch."""
     for stream in (0, 1):
         call = Call(rig, "torch", "torch", "torch")
         called(call, stream=stream)
-        assert told(call) == [{0}] * 3
+        assert recorded_streams(call) == [{0}] * 3
 
 
 @gpu
-def test_tensors_are_kept_where_pytorch_cannot_be_told(per_thread: Rig) -> None:
-    """CuPy's current stream is one that each thread has, and PyTorch's allocator works on a third one."""
+def test_tensors_are_kept_if_pytorch_cannot_record_the_stream(per_thread: Rig) -> None:
+    """CuPy's current stream is the per-thread default stream, and PyTorch's allocator works on a third stream."""
     home = per_thread.libraries["torch"].stream = lane()
     call = Call(per_thread, "cupy", "torch", "torch")
     home.synchronize()
     result = call.run(called)
-    assert told(call)[1:] == [set()] * 2
+    assert recorded_streams(call)[1:] == [set()] * 2
     call.arrays[:] = []
     home.synchronize()
     per_thread.now.synchronize()
@@ -294,7 +294,7 @@ RUNS_ON_JAX: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Tables:
-    """Calls on tables of JAX, of which nothing is kept."""
+    """Calls on new tables of JAX, to which the test keeps no reference."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig, self.ids = rig, placed(ROW_NUMBERS)
@@ -303,15 +303,15 @@ class Tables:
         self.before = len(Storage.alive)
 
     def kept(self) -> int:
-        """The tables that are not spoilt."""
+        """Return the number of tables that are still alive."""
         gc.collect()
         return len(Storage.alive) - self.before
 
     def result(self, run: Callable[[Any, Any], Any] = OPERATOR.__call__) -> Any:
-        return run(self._rig.libraries["jax"].made(TABLE), self.ids)
+        return run(self._rig.libraries["jax"].array(TABLE), self.ids)
 
     def right(self, *results: Any) -> bool:
-        """Whether results are right when what is no longer needed was spoilt."""
+        """Return True if the results are right after all freed memory was overwritten."""
         gc.collect()
         self._rig.jax.home.synchronize()
         self._rig.now.synchronize()
@@ -325,9 +325,9 @@ def jax(rig: Rig) -> Tables:
 
 @gpu
 @pytest.mark.parametrize("run", RUNS_ON_JAX.values(), ids=RUNS_ON_JAX)
-def test_an_array_of_jax_outlives_the_launch_that_reads_it(jax: Tables, run: Callable[[Any, Any], Any]) -> None:
-    """The next call lets it go."""
-    jax.result(run)  # what is compiled waits
+def test_a_jax_array_outlives_the_launch_that_reads_it(jax: Tables, run: Callable[[Any, Any], Any]) -> None:
+    """The next call releases it."""
+    jax.result(run)  # the first call compiles, and so waits
     results = [jax.result(run) for _ in range(2)]
     assert jax.right(*results)
     sys.modules["cupy"].cuda.Device(0).synchronize()
@@ -337,8 +337,8 @@ def test_an_array_of_jax_outlives_the_launch_that_reads_it(jax: Tables, run: Cal
 
 @gpu
 @as_late_as_allowed
-def test_the_event_is_behind_the_launch_on_its_stream(jax: Tables) -> None:
-    """However often it is asked."""
+def test_an_event_is_recorded_behind_the_launch_on_its_stream(jax: Tables) -> None:
+    """Many calls poll the event meanwhile."""
     side = lane()
     jax.result()
     result = jax.result(lambda x, i: OPERATOR(x, i, stream=side))
@@ -352,7 +352,7 @@ def test_the_event_is_behind_the_launch_on_its_stream(jax: Tables) -> None:
 
 @gpu
 @as_late_as_allowed
-def test_a_queue_that_is_full_waits_for_its_oldest_call_alone(jax: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_waits_for_its_oldest_call_alone(jax: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "QUEUE", 20)
     jax.result()
     sys.modules["cupy"].cuda.Device(0).synchronize()
@@ -381,15 +381,15 @@ def test_streams_that_end_leave_no_queues(jax: Tables) -> None:
 
 
 @gpu
-def test_the_end_of_the_process_waits_for_what_is_left(jax: Tables) -> None:
+def test_finish_waits_for_all_calls_that_have_not_run(jax: Tables) -> None:
     result = jax.result(lambda x, i: with_out(x, i, stream=lane()))
     streams.KEPT.finish()
     assert (len(streams.KEPT), jax.kept()) == (0, 0)
     assert jax.right(result)
 
 
-def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions for the end run in the reverse order."""
+def test_finish_is_registered_at_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """atexit runs functions in reverse order: `finish` must run before the functions of libraries imported earlier."""
     registered: list[Any] = []
     monkeypatch.setattr(atexit, "register", registered.append)
     queues = streams.Kept()
@@ -400,19 +400,19 @@ def test_the_end_comes_before_what_libraries_do_that_were_imported_before(monkey
 
 
 @gpu
-def test_a_call_that_fails_keeps_nothing_for_long(rig: Rig, jax: Tables) -> None:
+def test_a_failed_call_keeps_its_arrays_only_until_the_next(rig: Rig, jax: Tables) -> None:
     streams.KEPT.finish()
     for _ in range(2):
         with pytest.raises(ValueError, match="expected shape"):
-            OPERATOR(rig.libraries["jax"].made(TABLE[:2]), jax.ids)
+            OPERATOR(rig.libraries["jax"].array(TABLE[:2]), jax.ids)
         sys.modules["cupy"].cuda.Device(0).synchronize()
     assert jax.kept() == len(streams.KEPT) <= 1
     assert jax.right(jax.result())
 
 
 @gpu
-def test_nothing_waits_while_a_graph_is_captured(rig: Rig) -> None:
-    """A wait for a stream outside of the capture would end it."""
+def test_a_bound_call_waits_for_nothing_inside_a_capture(rig: Rig) -> None:
+    """A wait for a stream outside the capture would invalidate it."""
     call, side = Call(rig, "torch", "torch", "torch"), lane()
     run = dg.compile(gather()).bind(call.data, call.ids, out=call.out)
     run(side)
@@ -427,7 +427,7 @@ def test_nothing_waits_while_a_graph_is_captured(rig: Rig) -> None:
 
 
 @gpu
-def test_the_functions_of_the_torch_dialect_run_on_torchs_stream(rig: Rig) -> None:
+def test_functions_of_the_torch_dialect_run_on_torchs_stream(rig: Rig) -> None:
     ids = ROW_NUMBERS[0] % ROWS
     with rig.torch.cuda.stream(TorchStream(lane())):
         weight, index = (Tensor(Storage.of(array, rig.torch.now)) for array in (TABLE, ids))
@@ -441,8 +441,8 @@ def test_the_functions_of_the_torch_dialect_run_on_torchs_stream(rig: Rig) -> No
 
 
 @pytest.mark.gpu(devices=2)
-def test_arrays_with_nothing_but_the_cuda_array_interface(rig: Rig) -> None:
-    """As Numba has them: they lie on the GPU of their pointer."""
+def test_arrays_with_the_cuda_array_interface_alone_are_taken(rig: Rig) -> None:
+    """Numba's arrays are like this. Their pointer says on which GPU they are."""
     cupy = sys.modules["cupy"]
     x, i, out = (Interfaced(placed(array, 1)) for array in (TABLE, ROW_NUMBERS, np.zeros((COUNT, WIDTH), np.float32)))
     assert OPERATOR(x, i, out=out) is out
@@ -473,15 +473,13 @@ def recorded_on_another() -> Any:
 @gpu
 @as_late_as_allowed
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("run", [called, bound, on_buffers], ids=shown)
+@pytest.mark.parametrize("run", [called, bound, on_buffers], ids=label)
 def test_a_broken_order_is_noticed(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, run: Callable[[Call], Any], broken: tuple[Any, str, Any]
 ) -> None:
     monkeypatch.setattr(*broken)
     with pytest.raises(AssertionError):
-        test_a_call_comes_behind_those_who_wrote_its_arrays_and_before_those_who_use_them(
-            rig, run, ("cupy", "torch", "interface, stream")
-        )
+        test_a_call_runs_after_writers_and_before_users_of_its_arrays(rig, run, ("cupy", "torch", "interface, stream"))
 
 
 FORGETFUL: dict[str, tuple[Any, str, Any]] = {
@@ -494,15 +492,15 @@ FORGETFUL: dict[str, tuple[Any, str, Any]] = {
 @gpu
 @as_late_as_allowed
 @pytest.mark.parametrize("broken", FORGETFUL.values(), ids=FORGETFUL)
-def test_memory_that_is_let_go_too_early_is_noticed(jax: Tables, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
+def test_memory_released_too_early_is_noticed(jax: Tables, monkeypatch: pytest.MonkeyPatch, broken: Any) -> None:
     monkeypatch.setattr(*broken)
     with pytest.raises(AssertionError):
-        test_an_array_of_jax_outlives_the_launch_that_reads_it(jax, RUNS_ON_JAX["called"])
+        test_a_jax_array_outlives_the_launch_that_reads_it(jax, RUNS_ON_JAX["called"])
 
 
 @gpu
 @as_late_as_allowed
-def test_a_stream_that_pytorch_is_not_told_of_is_noticed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_pytorch_does_not_record_is_noticed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_tensors, "used_on", lambda tensor, stream: True)
     with pytest.raises(AssertionError):
-        test_a_given_stream_is_ordered_with_pytorchs_and_pytorch_is_told_of_it(rig, called, ("torch", "torch", "torch"))
+        test_pytorch_records_the_given_stream_and_is_ordered_with_it(rig, called, ("torch", "torch", "torch"))

@@ -1,4 +1,4 @@
-"""Which of CuPy's wheels is advised, and what does not fit. Judge: what NVIDIA's and CuPy's pages say of versions, as a table."""
+"""The wheel of CuPy that is advised, and conflicts. Judge: a table of the versions on NVIDIA's and CuPy's pages."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NEWER = "; or install driver 580 or newer"
 
 
 def machine(cuda: str, *capabilities: str) -> Driver:
-    """The driver of a machine with such GPUs."""
+    """Return the driver of a machine with such GPUs."""
     return Driver(cuda, tuple(NvidiaGpu(f"GPU {number}", each, 2**34) for number, each in enumerate(capabilities)), None)
 
 
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """What is installed: the test's parameter, with blanks between."""
+    """Install packages: the test's parameter, separated by blanks."""
     names = request.param.split()
     monkeypatch.setattr(wheels, "version_of", lambda name: "14.2.0" if name in names else None)
     monkeypatch.setattr(wheels, "has_files", lambda: True)
 
 
-def test_an_extra_installs_its_wheel_with_all_that_it_loads() -> None:
+def test_an_extra_installs_its_wheel_with_ctk() -> None:
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for wheel in wheels.WHEELS:
         assert re.match(rf"{wheel.package}\[ctk\]>=", stated[wheel.extra][0])
@@ -43,11 +43,11 @@ def test_an_extra_installs_its_wheel_with_all_that_it_loads() -> None:
     [
         ("", machine("13.0", "9.0"), "cuda13"),
         ("", machine("12.9", "9.0"), "cuda12"),
-        ("", machine("13.0", "7.0"), "cuda12"),  # Volta: NVRTC of CUDA 13 begins with Turing
+        ("", machine("13.0", "7.0"), "cuda12"),  # Volta: NVRTC of CUDA 13 supports Turing and later
         ("", machine("13.0", "7.5"), "cuda13"),
         ("", machine("13.0", "9.0", "6.1"), "cuda12"),
         ("", Driver(None, (), "there is no NVIDIA driver"), "cuda13"),
-        ("cupy-cuda12x", machine("13.0", "9.0"), "cuda12"),  # it runs there: a second CuPy would lie over it
+        ("cupy-cuda12x", machine("13.0", "9.0"), "cuda12"),  # the installed CuPy works; a second one would overwrite it
         ("cupy-cuda13x", machine("13.0", "9.0"), "cuda13"),
         ("cupy-cuda13x", machine("12.4", "9.0"), "cuda12"),
         ("cupy-cuda13x", machine("13.0", "7.0"), "cuda12"),
@@ -56,7 +56,7 @@ def test_an_extra_installs_its_wheel_with_all_that_it_loads() -> None:
     indirect=["packages"],
 )
 @pytest.mark.usefixtures("packages")
-def test_the_extra_is_that_of_the_cupy_that_is_there(driver: Driver, extra: str) -> None:
+def test_the_advised_extra_fits_the_driver_and_the_installed_cupy(driver: Driver, extra: str) -> None:
     assert wheels.advised(driver) == extra
 
 
@@ -88,7 +88,7 @@ CASES = [
         *("a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA 12.4",
           f"pip uninstall cupy-cuda13x, and {TO_12}{NEWER}"),
     ),
-    (  # pip would leave the NVRTC, which CuPy of CUDA 12 loads; and no driver makes CUDA 13 take that GPU
+    (  # pip would keep the NVRTC that CuPy of CUDA 12 loads; and no driver lets CUDA 13 support that GPU
         *("cupy-cuda13x nvidia-cuda-nvrtc", machine("12.4", "7.0"), None),
         *("a CuPy for the driver: cupy-cuda13x 14.2.0 is for CUDA 13, and the driver has CUDA 12.4",
           f"pip uninstall cupy-cuda13x nvidia-cuda-nvrtc, and {TO_12}"),
@@ -132,14 +132,14 @@ CASES = [
 
 @pytest.mark.parametrize(("packages", "driver", "nvrtc", "what", "remedy"), CASES, indirect=["packages"])
 @pytest.mark.usefixtures("packages")
-def test_what_does_not_fit(driver: Driver, nvrtc: wheels.Version | None, what: str | None, remedy: str) -> None:
+def test_a_misfit_is_named_with_its_remedy(driver: Driver, nvrtc: wheels.Version | None, what: str | None, remedy: str) -> None:
     found = wheels.misfit(driver, nvrtc)
     assert found == (None if what is None else (what, remedy))
 
 
 @pytest.mark.parametrize("packages", ["cupy-cuda13x"], indirect=True)
 @pytest.mark.usefixtures("packages")
-def test_one_gpu_fits_where_another_does_not() -> None:
+def test_each_gpu_is_judged_alone() -> None:
     both = machine("13.0", "9.0", "7.0")
     assert wheels.misfit(both, number=0) is None
     assert wheels.misfit(both, number=1) == wheels.misfit(both)
@@ -153,7 +153,7 @@ LISTED = "Metadata-Version: 2.1\nName: cupy-cuda13x\nVersion: 14.2.0\n"
 def test_a_cupy_without_its_files_is_installed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: tuple[str, ...]
 ) -> None:
-    """What pip leaves of the second of two CuPys once it has uninstalled the first: its entry, and what it alone had."""
+    """pip uninstalled the first of two CuPys, which leaves the second one's entry and the files that only it had."""
     for name in (*left, "cupy_cuda13x-14.2.0.dist-info/METADATA"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(LISTED)
@@ -175,7 +175,7 @@ def test_a_cupy_without_its_files_is_installed_again(
     assert other.remedy.startswith("pip uninstall cupy-cuda13x")
 
 
-def test_the_page_has_the_same_table() -> None:
+def test_the_page_on_gpus_has_the_same_table() -> None:
     page = (ROOT / "docs" / "gpu.md").read_text()
     rows = re.findall(r"^\| .*CUDA (\d+)\).*\| (\d+)\.(\d+) .*`pip install '\.\[(\w+)\]'` \|$", page, re.MULTILINE)
     found = {(extra, int(cuda), (int(major), int(minor))) for cuda, major, minor, extra in rows}

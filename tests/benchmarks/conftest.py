@@ -1,4 +1,4 @@
-"""Reports that the suite's tests look at, measured in a moment: no pause, little to flush, tiny cases."""
+"""Reports for the tests of the suite, measured quickly: without pauses, with small flushes and tiny cases."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.cli.command import Command
 
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    """The command inside this process."""
+    """Return the command, run in this process."""
     return Command(capfd)
 
 
 @pytest.fixture(scope="session")
 def quick() -> Iterator[pytest.MonkeyPatch]:
-    """No pause before a call and a cache of a few kilobytes; nothing here judges a time."""
+    """Set no pause before a call, and a cache of a few kilobytes. No test judges a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("benchmarks.clocks.SETTLE_S", 0.0)
         patch.setattr("benchmarks.clocks.LEAST_S", 0.0)
@@ -30,5 +30,5 @@ def quick() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="session")
 def report(quick: pytest.MonkeyPatch) -> BenchReport:
-    """The smoke suite against everybody that the test environment has; a result that differs is an error of `run` itself."""
+    """Return the report of the smoke suite against all installed peers. `run` itself fails if results differ."""
     return run(peers=(*PRESENT, "cupy"), rounds=2, seed=seeds.seed(32), budget=TINY)

@@ -1,4 +1,4 @@
-"""What the suite's tests share: every case at a few kilobytes, and which peers a test environment has."""
+"""Every case of the suite at a few kilobytes, and the peers of the test environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOMY = 2**50
 
 
 def all_cases() -> Iterator[Case]:
-    """Every case of every suite, in each element type once, as small as halving every axis makes it."""
+    """Yield every case of every suite once per element type, with every axis halved as often as possible."""
     seen = set()
     for part in SUITES["full"]:
         for case in cases(part, ROOMY, budget=TINY):
@@ -26,6 +26,6 @@ def all_cases() -> Iterator[Case]:
             seen.add(case.name)
             kind = case.kind
             for axis in range(len(kind.out_shape)):
-                if not isinstance(kind, ViewCopy):  # a window needs its extent
+                if not isinstance(kind, ViewCopy):  # windows need their extent
                     kind = fitted(kind, axis, 1, TINY.output_bytes, TINY.source_bytes)
             yield replace(case, kind=kind)

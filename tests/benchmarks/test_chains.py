@@ -1,4 +1,4 @@
-"""The suite of chains on small sizes: one plan each, the same result in every library's notation, and what its report says."""
+"""The suite of chains on small sizes: each is one plan, all libraries give the same result, and the report is complete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_chain_is_one_plan_of_several_passes(workload: Workload) -> None:
     assert (fused(x, *([] if ids is None else [ids])) == expected).all()
 
 
-def test_sizes_are_halved_where_the_steps_allow_it() -> None:
+def test_sizes_are_halved_if_the_steps_allow_it() -> None:
     by_name = {workload.name: workload for workload in CHAINS}
     heads, rows = small(by_name["attention-heads"]), small(by_name["embedding-transpose"])
     assert (heads.shape, heads.out_shape) == ((1, 1024, 1024), (1, 16, 256, 64))
@@ -53,7 +53,7 @@ def chains(quick: pytest.MonkeyPatch) -> Iterator[BenchReport]:
         yield run("chains", ("numpy", "jax", "openvino"), rounds=1, seed=seeds.seed(32), budget=TINY)
 
 
-def test_the_report_has_both_ways_and_the_peers(chains: BenchReport) -> None:
+def test_the_report_has_fused_and_unfused_chains_and_peers(chains: BenchReport) -> None:
     assert [case.name for case in chains.cases] == ["flip-crop uint8", "embedding-transpose float16"]
     for case in chains.cases:
         assert case.operator == "chain"
@@ -66,7 +66,7 @@ def test_the_report_has_both_ways_and_the_peers(chains: BenchReport) -> None:
     assert BenchReport.model_validate_json(chains.to_json()) == chains
 
 
-def test_the_table_has_the_gain(chains: BenchReport) -> None:
+def test_the_table_shows_the_gain_of_fusing(chains: BenchReport) -> None:
     table = table_of(chains)
     place = table.heading.index("unfused")
     gains = [case.gain for case in chains.cases]
@@ -76,7 +76,7 @@ def test_the_table_has_the_gain(chains: BenchReport) -> None:
     assert "unfused: the time of dmlgather for the steps one by one, divided by that of the fused chain; goal: 1.5" in text
 
 
-def test_steps_one_by_one_that_differ_are_an_error(quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfused_steps_with_another_result_are_an_error(quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import contenders
     from benchmarks.rigs import DeviceRig
 
@@ -94,7 +94,7 @@ def test_steps_one_by_one_that_differ_are_an_error(quick: pytest.MonkeyPatch, mo
 
 @pytest.mark.torch
 @pytest.mark.parametrize("workload", CHAINS, ids=lambda workload: workload.name)
-def test_the_steps_in_torch_are_the_same(workload: Workload) -> None:
+def test_the_steps_in_torch_give_numpys_result(workload: Workload) -> None:
     import torch
 
     kind = small(workload)

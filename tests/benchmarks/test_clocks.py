@@ -1,4 +1,4 @@
-"""Turns and samples, over a clock whose time a test decides."""
+"""Turns and samples, with a clock whose time a test sets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from benchmarks.clocks import Clock, Contender, HostClock, Samples, interleave
 
 
-class Told(Clock):
-    """A clock that reports what a table says, and remembers who was sampled, how often in a row."""
+class TableClock(Clock):
+    """A clock that reports times of a table, and records who was sampled, and how often in a row."""
 
     flushed_bytes = 0
 
@@ -27,35 +27,35 @@ def contenders(names: str) -> list[Contender]:
     return [Contender(name, "peer", name, lambda: None) for name in names]
 
 
-def test_contenders_take_turns_and_who_starts_changes() -> None:
-    told = Told(dict.fromkeys("abc", 1.0))
-    samples = interleave(contenders("abc"), told, 4, budget_s=0)
-    assert "".join(name for name, _ in told.seen) == "abc" + "abc" + "bca" + "cab" + "abc"
+def test_contenders_take_turns_with_changing_order() -> None:
+    table_clock = TableClock(dict.fromkeys("abc", 1.0))
+    samples = interleave(contenders("abc"), table_clock, 4, budget_s=0)
+    assert "".join(name for name, _ in table_clock.seen) == "abc" + "abc" + "bca" + "cab" + "abc"
     assert [(len(item.warm), len(item.cold)) for item in samples] == [(4, 4)] * 3
     assert samples[1].cold == [2.0] * 4
 
 
 def test_short_calls_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.clocks.LEAST_S", 0.001)  # other tests lower it for all
-    told = Told({"a": 1e-5, "b": 0.0004, "c": 1.0})
-    interleave(contenders("abc"), told, 1, budget_s=0)
-    assert told.seen[3:] == [("a", 100), ("b", 2), ("c", 1)]
+    table_clock = TableClock({"a": 1e-5, "b": 0.0004, "c": 1.0})
+    interleave(contenders("abc"), table_clock, 1, budget_s=0)
+    assert table_clock.seen[3:] == [("a", 100), ("b", 2), ("c", 1)]
 
 
-def test_more_rounds_go_to_where_it_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_contenders_get_more_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(1000))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))  # each trial costs one second
-    told = Told({"a": 1.0, "b": 1.9, "c": 2.0, "d": 3.0, "e": 11.0})
+    table_clock = TableClock({"a": 1.0, "b": 1.9, "c": 2.0, "d": 3.0, "e": 11.0})
 
     def counts(budget_s: float) -> list[int]:
-        return [len(item.warm) for item in interleave(contenders("abcde"), told, None, budget_s)]
+        return [len(item.warm) for item in interleave(contenders("abcde"), table_clock, None, budget_s)]
 
     assert counts(5 + 5 + 5 + 3 + 2 * 4) == [9, 9, 5, 3, 1]
     assert counts(10**6) == [25, 25, 5, 3, 1]
     assert counts(0) == [5, 5, 5, 3, 1]
 
 
-def test_a_sample_is_an_untimed_call_then_warm_ones_then_one_after_a_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_has_untimed_warm_and_cold_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, events = HostClock(64), []
     monkeypatch.setattr("benchmarks.clocks.SETTLE_S", 0.01)  # other tests lower it for all
     monkeypatch.setattr(time, "sleep", lambda seconds: events.append(f"pause {seconds}"))

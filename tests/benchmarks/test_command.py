@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: a thin shell around `benchmarks`."""
+"""The command `python -m benchmarks`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dmlgather.backends.cuda import DeviceError
 from tests.cli.command import ROOT, Command
 
 
-def test_smoke(tmp_path: Path, command: Command) -> None:
+def test_the_command_measures_writes_and_draws(tmp_path: Path, command: Command) -> None:
     results = tmp_path / "results"
     ended = command(
         "benchmarks", "--rounds", 1, "--peers", "numpy", "--only", "crop,launch", "--seed", 7, "--output", results / "a.json",
         "--plot", results / "bars.svg", "--plot", results / "bars.png", "--roofline", results / "roofline.png",
     )  # fmt: skip
     report = BenchReport.model_validate(json.loads((results / "a.json").read_text()))
-    assert (ended.code, ended.err) == (0, "")  # no progress bar where standard error is no terminal
+    assert (ended.code, ended.err) == (0, "")  # no progress bar if standard error is no terminal
     assert ended.out == "\n".join(suites.lines(report)) + "\n"
     assert report.seed == 7
     assert [case.name for case in report.cases] == ["crop float32", "launch-floor float32"]
@@ -39,14 +39,14 @@ def test_smoke(tmp_path: Path, command: Command) -> None:
         ("--l2-fetch", "48", "32, 64, 128"),
     ],
 )
-def test_unknown_names(command: Command, option: str, value: str, listed: str) -> None:
+def test_unknown_option_values_are_refused(command: Command, option: str, value: str, listed: str) -> None:
     ended = command("benchmarks", option, value)
     assert (ended.code, ended.out) == (2, "")
     assert option in ended.err
     assert listed.partition(",")[0] in ended.err
 
 
-def test_an_unknown_case(command: Command) -> None:
+def test_an_unknown_case_is_refused(command: Command) -> None:
     ended = command("benchmarks", "--only", "nothing")
     assert (ended.code, ended.out) == (2, "")
     assert "1 name not in the suite smoke: 'nothing'; expected some of: embedding, " in ended.err
@@ -56,7 +56,7 @@ def test_an_unknown_case(command: Command) -> None:
     ("error", "code"),
     [(MismatchError("x differs"), 1), (BenchError("no such thing"), 2), (DeviceError("no GPU: install one"), 2)],
 )
-def test_failures(command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int) -> None:
+def test_errors_set_the_exit_code(command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int) -> None:
     def fails(*_: object, **__: object) -> None:
         raise error
 
@@ -66,9 +66,7 @@ def test_failures(command: Command, monkeypatch: pytest.MonkeyPatch, error: Exce
 
 
 @pytest.mark.slow
-def test_a_saved_report_is_shown_and_drawn_without_a_measurement(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_report_is_shown_without_measuring(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise AssertionError("nothing is measured")
 
@@ -92,7 +90,7 @@ def test_a_saved_report_is_shown_and_drawn_without_a_measurement(
         (None, "does not exist"),
     ],
 )
-def test_a_file_without_a_report(tmp_path: Path, command: Command, content: str | None, said: str) -> None:
+def test_a_file_without_a_report_is_refused(tmp_path: Path, command: Command, content: str | None, said: str) -> None:
     file = tmp_path / "a.json"
     if content is not None:
         file.write_text(content)

@@ -1,4 +1,4 @@
-"""The suite on Dask: tiny tables, the synchronous scheduler, or workers that are threads of this process."""
+"""The suite on Dask with tiny tables, the synchronous scheduler, or workers that are threads of this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from tests import seeds
 from tests.benchmarks.test_report import REPORT, case, measured
 
 THREADS = Cluster(workers=2, threads=1, memory_bytes=2**40, processes=False)
-"""Their memory is that of this whole process: with a limit near it, Dask would pause them, and a call would wait for ever."""
+"""Workers as threads. Their memory is this process's: with a limit near it, Dask would pause them, and calls would wait for ever.
+"""
 TINY = Budget(2**16, 2**18)
 WHO = ["dmlgather", "dmlgather", "fused-loop", "dask"]
 
@@ -49,7 +50,7 @@ def small_chunks() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, quick: pytest.MonkeyPatch) -> Iterator[BenchReport]:
-    """The suite on threads; its folder lies under one of ours."""
+    """Yield a report of the suite on threads. Its folder lies under a temporary one."""
     folder = tmp_path_factory.mktemp("tables")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("benchmarks.rigs.CLUSTER", THREADS)
@@ -58,7 +59,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, quick: pytest.MonkeyPatch) 
     assert list(folder.iterdir()) == [], "the table is removed"
 
 
-def test_a_written_table_is_what_was_drawn_and_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_written_table_is_random_and_finite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.workload_arrays._BLOCK", 64)
     kind = Take((99, 7), 20)
     written = table(tmp_path, kind)
@@ -77,7 +78,7 @@ def test_a_written_table_is_what_was_drawn_and_finite(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("name", ["fused-loop", "dask"])
 @pytest.mark.parametrize("draw", [workload.kind.draw for workload in TABLES if isinstance(workload.kind, Take)])
-def test_a_peer_moves_the_bytes_that_numpy_moves(name: str, draw: Any, tmp_path: Path, small_chunks: None) -> None:
+def test_a_peer_gathers_the_rows_of_numpy(name: str, draw: Any, tmp_path: Path, small_chunks: None) -> None:
     given = table(tmp_path, Take((3000, 5), 200, draw=draw))
     assert len(given.x) * 20 > 10 * 4096, "many chunks"
     (peer,), missing = invite((name,), Stage("cluster", 1))
@@ -88,7 +89,7 @@ def test_a_peer_moves_the_bytes_that_numpy_moves(name: str, draw: Any, tmp_path:
     assert result.tobytes() == given.x[given.index].tobytes()
 
 
-def test_the_fused_loop_leaves_out_chunks_that_nobody_wants(
+def test_the_fused_loop_skips_chunks_without_wanted_rows(
     tmp_path: Path, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = table(tmp_path, Take((3000, 5), 4))
@@ -104,13 +105,13 @@ def test_the_fused_loop_leaves_out_chunks_that_nobody_wants(
     assert len(taken) == 2
 
 
-def test_what_is_no_row_of_a_table_is_not_said(tmp_path: Path) -> None:
+def test_workloads_other_than_rows_are_unsupported(tmp_path: Path) -> None:
     for kind in (Take((4, 6), 3, axis=1), Along((4, 4), 0)):
         with pytest.raises(UnsupportedWorkloadError, match="takes rows of tables only"):
             list(PEERS["dask"](Stage("cluster", 1)).spellings(make(kind, "float32", seeds.numpy_rng())))
 
 
-def test_the_table_is_larger_than_all_workers_and_shrinks_with_the_machine() -> None:
+def test_the_table_exceeds_the_workers_and_fits_the_machine() -> None:
     (part,) = SUITES["distributed"]
     for found in cases(part, free=20 * 2**30):
         assert isinstance(found.kind, Take)
@@ -120,7 +121,7 @@ def test_the_table_is_larger_than_all_workers_and_shrinks_with_the_machine() -> 
 
 
 @pytest.mark.slow
-def test_the_report_says_what_was_taken_of_the_workers(report: BenchReport) -> None:
+def test_the_report_states_the_usage_of_the_workers(report: BenchReport) -> None:
     assert [found.workload for found in report.cases] == [workload.name for workload in TABLES]
     for found in report.cases:
         assert [item.name for item in found.measured] == WHO
@@ -145,9 +146,7 @@ def test_the_report_says_what_was_taken_of_the_workers(report: BenchReport) -> N
     assert BenchReport.model_validate_json(report.to_json()) == report
 
 
-def test_a_wrong_result_of_ours_is_an_error_before_anything_is_timed(
-    quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_result_is_an_error_before_any_timing(quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch) -> None:
     import dask.array as da
 
     monkeypatch.setattr("benchmarks.rigs.CLUSTER", THREADS)
@@ -157,9 +156,7 @@ def test_a_wrong_result_of_ours_is_an_error_before_anything_is_timed(
         run("distributed", only=("table-sorted",), seed=3, budget=TINY)
 
 
-def test_lost_workers_are_counted_and_what_they_sent_is_not(
-    tmp_path: Path, quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_workers_are_counted(tmp_path: Path, quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch) -> None:
     import distributed
 
     workers = Workers(THREADS, tmp_path)
@@ -185,7 +182,7 @@ def test_lost_workers_are_counted_and_what_they_sent_is_not(
     assert workers.lost == 1, "the end is no loss"
 
 
-def test_usage_of_rounds() -> None:
+def test_usage_is_aggregated_over_rounds() -> None:
     rounds = [Usage(sent_bytes=5, peak_bytes=7, restarts=0), Usage(sent_bytes=None, peak_bytes=9, restarts=2)]
     assert Usage.of(rounds) == Usage(sent_bytes=5, peak_bytes=9, restarts=2)
     assert Usage.of(rounds[1:]) == Usage(sent_bytes=None, peak_bytes=9, restarts=2)
@@ -193,7 +190,7 @@ def test_usage_of_rounds() -> None:
     assert Usage.of([nothing, nothing]) == nothing
 
 
-def test_a_seed_draws_the_same_again_and_each_case_something_else() -> None:
+def test_a_seed_draws_different_numbers_for_each_case() -> None:
     def drawn(seed: int, name: str) -> int:
         return int(DeviceRig("cpu", ("numpy",), seed).random(name).integers(2**62))
 
@@ -204,7 +201,7 @@ def test_a_seed_draws_the_same_again_and_each_case_something_else() -> None:
 
 
 @pytest.mark.parametrize("package", ["distributed", "dask"])
-def test_without_dask_the_suite_says_how_to_get_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_without_dask_names_the_extra(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     if package == "dask":
@@ -219,8 +216,8 @@ def entrant(name: str, role: Any, seconds: float, usage: Usage, spelling: str = 
     return measured(name, role, 1e3 * seconds, 1.0, spelling).model_copy(update={"cold": None, "usage": usage})
 
 
-def made_up(rival: float, **restarts: int) -> BenchReport:
-    """A report with figures made up by hand."""
+def invented_report(rival: float, **restarts: int) -> BenchReport:
+    """Return a report with invented figures."""
     quiet, failed = (
         Usage(sent_bytes=205 * 10**6, peak_bytes=2**29, restarts=0),
         Usage(sent_bytes=None, peak_bytes=None, restarts=1),
@@ -233,8 +230,8 @@ def made_up(rival: float, **restarts: int) -> BenchReport:
     return REPORT.model_copy(update={"suite": "distributed", "cases": (one,), "cluster": cluster, "seed": 11, "peers": {}})
 
 
-def test_the_table_has_a_row_for_everybody() -> None:
-    head, *rows = lines(made_up(1.25, dask=1))
+def test_the_table_has_a_row_for_every_contender() -> None:
+    head, *rows = lines(invented_report(1.25, dask=1))
     assert head.split() == [
         "case",
         "who",
@@ -260,18 +257,18 @@ def test_the_table_has_a_row_for_everybody() -> None:
     assert "2 workers of 1 thread and 900 MiB in separate processes; tables in .npy files: 100 x 10 (4e-06 GB)" in rows
     assert "dmlgather takes at most 1.60 times as long as fused-loop; goal: 2" in rows
     assert "◀ workers lost and restarted in all calls, timed or not: dask 1" in rows
-    assert [row.style for row in rich_table(made_up(1.25, dask=1), 300).rows] == [None, None, "red", "red"]
-    table = [line for line in markdown(made_up(1.25)).splitlines() if line.startswith("|")]
+    assert [row.style for row in rich_table(invented_report(1.25, dask=1), 300).rows] == [None, None, "red", "red"]
+    table = [line for line in markdown(invented_report(1.25)).splitlines() if line.startswith("|")]
     assert len(table) == 6
     assert len({line.count("|") for line in table}) == 1
 
 
-def test_a_missed_goal_is_said() -> None:
-    text = lines(made_up(0.5))
+def test_a_missed_goal_is_marked() -> None:
+    text = lines(invented_report(0.5))
     assert "dmlgather takes at most 4.00 times as long as fused-loop; goal: 2 ◀ missed" in text
     assert "no worker was lost and restarted in any call, timed or not" in text
 
 
-def test_there_is_no_picture_against_a_copy_that_nobody_made(tmp_path: Path) -> None:
+def test_a_plot_without_a_measured_copy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"a copy's, which the suite distributed does not measure; use --json"):
-        plot(made_up(1.0), tmp_path / "a.svg")
+        plot(invented_report(1.0), tmp_path / "a.svg")

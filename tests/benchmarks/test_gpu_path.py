@@ -1,4 +1,4 @@
-"""The suite on a GPU: what it measures, on which stream, and that it leaves the GPU as it was. Times are judged nowhere."""
+"""The suite on a GPU: its measurements and streams, and the unchanged state of the GPU afterwards. No test judges a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ gpu = pytest.mark.gpu
 
 @pytest.fixture
 def log(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked of CUDA, in order. The GPU has a small L2, so that little is flushed, its fetches into L2 can be set, and all
-    takes 2 milliseconds, so that little is repeated.
+    """Return the ordered requests to CUDA. The simulated GPU has a small L2 with adjustable fetches, so flushes are short.
+    Everything takes 2 milliseconds, so repetitions are few.
     """
     runtime, asked, limits = cupy.cuda.runtime, list[str](), {5: 64}
     properties = runtime.getDeviceProperties
     monkeypatch.setattr(runtime, "getDeviceProperties", lambda number: {**properties(number), "l2CacheSize": 2**16})
 
-    def told(module: Any, name: str, words: str, place: int = -1) -> None:
+    def record(module: Any, name: str, words: str, place: int = -1) -> None:
         plain = getattr(module, name)
 
         def call(*arguments: Any) -> Any:
@@ -33,13 +33,13 @@ def log(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(module, name, call)
 
-    told(cupy.cuda.driver, "launchKernel", "launch on", -3)
+    record(cupy.cuda.driver, "launchKernel", "launch on", -3)
     for name, words in (("memsetAsync", "flush on"), ("memcpyAsync", "copy on"), ("deviceSynchronize", "wait for device")):
-        told(runtime, name, words)
+        record(runtime, name, words)
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 2.0)
     monkeypatch.setattr(runtime, "deviceGetLimit", limits.__getitem__)
     monkeypatch.setattr(runtime, "deviceSetLimit", limits.__setitem__)
-    told(runtime, "deviceSetLimit", "limit is")
+    record(runtime, "deviceSetLimit", "limit is")
     return asked
 
 
@@ -49,7 +49,7 @@ def gpu_report(log: list[str]) -> BenchReport:
 
 
 @gpu
-def test_every_workload_runs_beside_cupy_and_agrees(gpu_report: BenchReport, cupy: Any) -> None:
+def test_every_workload_runs_and_agrees_with_cupy(gpu_report: BenchReport, cupy: Any) -> None:
     assert len(gpu_report.cases) == 30
     assert gpu_report.missing == {"numpy": "does not run on cuda", "openvino": "does not run on cuda"}
     for case in gpu_report.cases:
@@ -71,13 +71,13 @@ def test_every_workload_runs_beside_cupy_and_agrees(gpu_report: BenchReport, cup
     assert f"; {machine.name}, L2 fetches of 64 bytes, " in "\n".join(lines(gpu_report))
 
 
-def one_workload(**more: Any) -> BenchReport:
-    return run("gpu", ("cupy",), only=("embedding",), rounds=1, seed=seeds.seed(32), budget=TINY, **more)
+def one_workload(name: str = "embedding", **more: Any) -> BenchReport:
+    return run("gpu", ("cupy",), only=(name,), rounds=1, seed=seeds.seed(32), budget=TINY, **more)
 
 
 @gpu
 @pytest.mark.parametrize("count", [32, 128])
-def test_the_granularity_of_fetches_into_l2_holds_for_the_run(log: list[str], cupy: Any, count: int) -> None:
+def test_the_granularity_of_l2_fetches_is_set_during_the_run(log: list[str], cupy: Any, count: int) -> None:
     report = one_workload(l2_fetch_bytes=count)
     assert report.machine.gpu is not None
     assert report.machine.gpu.l2_fetch_bytes == count
@@ -101,7 +101,7 @@ def test_the_granularity_is_restored_after_an_error(log: list[str], cupy: Any, m
 
 
 @gpu
-def test_a_granularity_that_the_gpu_does_not_take(log: list[str], cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_granularity_that_the_gpu_ignores_is_an_error(log: list[str], cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy.cuda.runtime, "deviceSetLimit", lambda *_: None)
     with pytest.raises(BenchError, match="--l2-fetch is 32 bytes, but this GPU makes 64 of it: choose that, or leave it out"):
         run("gpu", ("cupy",), rounds=1, l2_fetch_bytes=32)
@@ -117,7 +117,7 @@ def test_a_granularity_that_the_gpu_does_not_take(log: list[str], cupy: Any, mon
     assert report.machine.gpu.l2_fetch_bytes is None
 
 
-def test_a_granularity_that_cannot_be_or_of_no_gpu() -> None:
+def test_an_invalid_granularity_or_a_cpu_suite_is_refused() -> None:
     with pytest.raises(BenchError, match=r"^l2_fetch_bytes \(--l2-fetch\) is 48, expected 32, 64, 128$"):
         run("gpu", l2_fetch_bytes=48)
     with pytest.raises(
@@ -127,8 +127,8 @@ def test_a_granularity_that_cannot_be_or_of_no_gpu() -> None:
 
 
 @gpu
-def test_the_launch_floor_has_an_empty_kernel(log: list[str]) -> None:
-    report = run("gpu", ("cupy",), only=("launch-floor",), rounds=1, seed=seeds.seed(32), budget=TINY)
+def test_the_launch_floor_measures_an_empty_kernel(log: list[str]) -> None:
+    report = one_workload("launch-floor")
     roles = [item.role for item in report.cases[0].measured]
     assert {"ours", "checked", "launch", "copy", "peer"} == set(roles)
     text = "\n".join(lines(report))
@@ -137,7 +137,7 @@ def test_the_launch_floor_has_an_empty_kernel(log: list[str]) -> None:
 
 
 @gpu
-def test_a_sample_is_recorded_on_the_stream_and_cold_after_a_flush(
+def test_a_sample_is_timed_on_the_stream_and_cold_after_a_flush(
     log: list[str], cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Event(cupy.cuda.Event):  # type: ignore[misc] # CuPy ships no types
@@ -165,14 +165,14 @@ def test_a_sample_is_recorded_on_the_stream_and_cold_after_a_flush(
 
 
 @gpu
-def test_the_operator_launches_on_the_clock_s_stream(log: list[str]) -> None:
+def test_the_operator_is_launched_on_the_clocks_stream(log: list[str]) -> None:
     one_workload()
     (flushed,) = {entry.removeprefix("flush on ") for entry in log if entry.startswith("flush")}
     assert f"launch on {flushed}" in log
     assert {entry for entry in log if entry.startswith("copy")} == {f"copy on {flushed}"}
 
 
-def test_without_a_gpu_the_suite_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_without_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacks(device: int) -> None:
         raise DeviceError("no usable NVIDIA GPU or driver (none); install it")
 

@@ -1,4 +1,4 @@
-"""Peers move the bits that the documents say, in every way of saying a case; who cannot, says why."""
+"""All peers move the documented bits in every notation of a case, or give a reason why they cannot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_VIEWS = {
 
 
 def test_the_test_environment_has_its_peers() -> None:
-    """Without this, tests over the peers that are present could pass over none."""
+    """Otherwise, tests over the present peers could test none."""
     present, missing = invite(tuple(PEERS), ON_CPU)
     assert {peer.name for peer in present} >= set(PRESENT)
     assert missing["cupy"] == "does not run on cpu"
@@ -69,7 +69,7 @@ def test_a_peer_agrees_with_the_documented_pseudocode(name: str) -> None:
         (ALL, slice(5, 6)),
     ],
 )
-def test_any_slice_means_the_same_to_all(name: str, slices: tuple[slice, ...]) -> None:
+def test_all_peers_agree_on_any_slice(name: str, slices: tuple[slice, ...]) -> None:
     data = make(ViewCopy((4, 6), slices), "float32", seeds.numpy_rng())
     documented = data.descriptor.operator.reference(data.descriptor, *data.inputs)
     peer = PEERS[name](ON_CPU)
@@ -77,14 +77,14 @@ def test_any_slice_means_the_same_to_all(name: str, slices: tuple[slice, ...]) -
         assert peer.array(spelling.run()).tobytes() == documented.tobytes()
 
 
-def test_onnx_and_openvino_say_what_takes_two_operators() -> None:
+def test_onnx_and_openvino_refuse_views_of_two_operators() -> None:
     data = make(ViewCopy((4, 6), (ALL, EVERY_OTHER), strides=(1, 4)), "float32", seeds.numpy_rng())
     for name, why in (("onnxruntime", "two nodes"), ("openvino", "two operations")):
         with pytest.raises(UnsupportedWorkloadError, match=why):
             list(PEERS[name](ON_CPU).spellings(data))
 
 
-def test_floats_are_finite_and_otherwise_random() -> None:
+def test_drawn_floats_are_finite_and_otherwise_random() -> None:
     for dtype in ("float16", "float32"):
         base = make(Take((300, 7), 1), dtype, seeds.numpy_rng()).base
         assert np.isfinite(base).all()
@@ -95,8 +95,8 @@ def test_floats_are_finite_and_otherwise_random() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PEERS if name != "numpy"])
-def test_who_is_not_installed_is_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in (name, "openvino", "dask"):  # these two are loaded by name
+def test_a_peer_that_is_not_installed_is_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in (name, "openvino", "dask"):  # they are loaded by name
         monkeypatch.setitem(sys.modules, package, None)
     device = PEERS[name].devices[0]
     present, missing = invite((name,), Stage(device, 1))
@@ -105,7 +105,7 @@ def test_who_is_not_installed_is_listed(name: str, monkeypatch: pytest.MonkeyPat
     assert missing[name].endswith(f"(dmlgather's extra {extra})")
 
 
-def test_names_are_checked() -> None:
+def test_unknown_peer_names_are_refused() -> None:
     with pytest.raises(BenchError, match=r"unknown peer tensorrt, ort; expected some of: numpy, torch, jax, onnxruntime, "):
         check_names(("tensorrt", "numpy", "ort"))
     with pytest.raises(BenchError, match=r"unknown peer \(none\)"):

@@ -1,4 +1,4 @@
-"""A report with figures made up by hand: ratios, means, tables, plots."""
+"""A report with invented figures: ratios, means, tables, plots."""
 
 from __future__ import annotations
 
@@ -62,25 +62,25 @@ REPORT = BenchReport(
 )  # fmt: skip
 
 
-def test_a_timing_is_the_median_and_the_middle_of_the_rounds() -> None:
+def test_a_timing_has_the_median_and_the_middle_half_of_rounds() -> None:
     assert Timing.of([9.0, 1.0, 5.0, 3.0, 100.0]) == Timing(median_ms=5000.0, low_ms=3000.0, high_ms=9000.0)
     assert Timing.of([1 / 3, 0.1]) == Timing(median_ms=216.665, low_ms=100.0, high_ms=333.33)
     assert Timing.of([0.25]) == Timing(median_ms=250.0, low_ms=250.0, high_ms=250.0)
 
 
-def test_ratios_take_each_peer_s_quickest_spelling() -> None:
+def test_ratios_use_each_peers_quickest_spelling() -> None:
     ahead, behind = REPORT.cases
     assert ahead.ratios == {"warm": {"best": 2.0, "numpy": 3.0, "torch": 2.0}, "cold": {"best": 1.0, "numpy": 1.0, "torch": 2.5}}
     assert behind.ratios == {"warm": {"best": 0.5, "numpy": 0.5}, "cold": {"best": 2.0, "numpy": 2.0}}
     assert case("alone", measured("dmlgather", "ours", 1.0, 1.0)).ratios == {"warm": {}, "cold": {}}
 
 
-def test_means_are_geometric_and_over_the_cases_that_a_peer_can_say() -> None:
+def test_geometric_means_are_over_the_cases_of_each_peer() -> None:
     assert REPORT.geometric_means["warm"] == {"best": 1.0, "numpy": 1.225, "torch": 2.0}  # sqrt(2 * 0.5), sqrt(3 * 0.5)
     assert REPORT.geometric_means["cold"] == {"best": 1.414, "numpy": 1.414, "torch": 2.5}
 
 
-def test_rates_count_what_is_asked_for_and_what_must_move() -> None:
+def test_rates_count_useful_bytes_and_bytes_that_must_move() -> None:
     ahead = REPORT.cases[0]
     assert ahead.gigabytes_per_second("warm") == pytest.approx(2.2)  # 0.2 + 2 * 1.0 MB in 1 ms
     assert ahead.traffic.bound_bytes == 1_204_000
@@ -89,14 +89,14 @@ def test_rates_count_what_is_asked_for_and_what_must_move() -> None:
     assert case("no copy", measured("dmlgather", "ours", 1.0, 1.0)).share_of_copy("warm") is None
 
 
-def test_json_writes_ratios_out_and_reads_back() -> None:
+def test_a_report_round_trips_through_json() -> None:
     text = REPORT.to_json()
     assert '"geometric_means"' in text
     assert '"bound_bytes": 1204000' in text
     assert BenchReport.model_validate_json(text) == REPORT
 
 
-def test_the_table_in_plain_text() -> None:
+def test_the_plain_text_table_has_ratios_and_notes() -> None:
     head, *rows = lines(REPORT)
     assert head.split() == [
         "case", "MB", "ours", "ms", "GB/s", "of", "copy", "best", "peer", "ratio", "cold", "numpy", "torch"
@@ -118,7 +118,7 @@ def test_the_table_for_a_terminal_marks_lost_cases() -> None:
     assert [row.style for row in table.rows] == [None, "red", None]
 
 
-def test_a_narrow_terminal_shows_fewer_peers_and_cuts_nothing() -> None:
+def test_a_narrow_terminal_shows_fewer_peers() -> None:
     def shown(width: int) -> int:
         return len(rich_table(REPORT, width).columns)
 
@@ -134,7 +134,7 @@ def test_a_narrow_terminal_shows_fewer_peers_and_cuts_nothing() -> None:
 
 
 @pytest.mark.parametrize("draw", [plot, roofline])
-def test_diagrams(draw: Any, tmp_path: Path) -> None:
+def test_plots_are_written_as_png_and_svg(draw: Any, tmp_path: Path) -> None:
     draw(REPORT, tmp_path / "a.png")
     draw(REPORT, tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -145,7 +145,7 @@ def test_diagrams(draw: Any, tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a roofline, by its panel, case and contender."""
+    """A point of a roofline, with its panel, case and contender."""
 
     panel: int
     case: str
@@ -156,7 +156,7 @@ class Point:
 
 
 def points(report: BenchReport, monkeypatch: pytest.MonkeyPatch) -> list[Point]:
-    """The points of the figure that a roofline is."""
+    """Return the points in the figure of a roofline."""
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     with TemporaryDirectory() as folder:
@@ -200,7 +200,7 @@ def test_no_two_workloads_of_a_panel_share_a_colour(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("draw", [plot, roofline])
-def test_without_matplotlib_a_picture_says_how_to_get_it(draw: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_plot_without_matplotlib_names_the_extra(draw: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ModuleNotFoundError, match=r"package matplotlib, which is not installed: .*\(dmlgather's extra plot\)"):

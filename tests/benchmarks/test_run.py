@@ -1,9 +1,8 @@
-"""Runs on tiny sizes: what a report holds, that it reads back, what a run refuses. Nothing here judges a time."""
+"""Runs on tiny sizes: the contents of a report, reading it back, and refusals of a run. No test judges a time."""
 
 from __future__ import annotations
 
 import datetime
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -19,11 +18,11 @@ from benchmarks.rigs import last_level
 from benchmarks.suites import FEW
 from benchmarks.workload_arrays import WorkloadArrays
 from dmlgather.selftest.selftest_report import caches
-from tests import seeds
+from tests import processes, seeds
 from tests.benchmarks.small import PRESENT, TINY
 
 
-def test_the_report_is_complete(report: BenchReport) -> None:
+def test_the_report_of_the_smoke_suite_is_complete(report: BenchReport) -> None:
     assert report.suite == "smoke"
     assert [case.workload for case in report.cases] == sorted(FEW, key=[case.workload for case in report.cases].index)
     assert len(report.cases) == len(FEW) == 9
@@ -56,12 +55,12 @@ def test_only_the_launch_floor_also_times_the_checked_call(report: BenchReport) 
         assert checked == (["op(x, i, out=out)"] if case.workload == "launch-floor" else [])
 
 
-def test_who_cannot_preallocate_is_said(report: BenchReport) -> None:
+def test_the_report_says_which_peers_preallocate(report: BenchReport) -> None:
     into = {name: {item.preallocated for case in report.cases for item in case.measured if item.name == name} for name in PRESENT}
     assert into == {"numpy": {True, False}, "jax": {False}, "onnxruntime": {True}, "openvino": {True}}
 
 
-def test_json_reads_back(report: BenchReport) -> None:
+def test_a_measured_report_round_trips_through_json(report: BenchReport) -> None:
     assert BenchReport.model_validate_json(report.to_json()) == report
 
 
@@ -79,7 +78,7 @@ def test_progress_names_every_case_and_the_end(quick: pytest.MonkeyPatch) -> Non
 
 
 class Lying(NumpyPeer):
-    """Says a take that gets one bit wrong."""
+    """A peer whose take gets one bit wrong."""
 
     name, change = "liar", staticmethod(lambda result: None)
 
@@ -92,7 +91,7 @@ class Lying(NumpyPeer):
 
 
 def one_bit(result: Any) -> Any:
-    result[2, 5] = -result[2, 5]  # for a zero the same number, but not the same bits
+    result[2, 5] = -result[2, 5]  # zeros with another sign are equal numbers, but other bits
     return result
 
 
@@ -104,7 +103,7 @@ def one_bit(result: Any) -> Any:
         (lambda result: result[:, 1:], r"the result has shape \(4, 1024\), liar's has \(4, 1023\)"),
     ],
 )
-def test_a_wrong_result_is_an_error_before_anything_is_timed(
+def test_a_wrong_result_is_an_error_before_any_timing(
     quick: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch, change: Any, message: str
 ) -> None:
     monkeypatch.setattr(Lying, "change", staticmethod(change))
@@ -115,7 +114,7 @@ def test_a_wrong_result_is_an_error_before_anything_is_timed(
         run(peers=("liar",), only=("inner-4096",), rounds=1, seed=seeds.seed(32), budget=TINY)
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_arguments_of_run_are_refused() -> None:
     with pytest.raises(BenchError, match=r"unknown suite 'fast'"):
         run("fast")
     with pytest.raises(BenchError, match=r"unknown peer tensorrt; expected some of: numpy, torch"):
@@ -134,18 +133,18 @@ def test_caches_are_read_as_the_system_states_them(tmp_path: Any) -> None:
         folder.mkdir()
         for name, text in (("level", level), ("type", kind), ("size", size)):
             (folder / name).write_text(f"{text}\n")
-    (tmp_path / "index9").mkdir()  # states nothing
+    (tmp_path / "index9").mkdir()  # it states nothing
     found = caches(tmp_path)
     assert found == {"L1 Data": 32 * 1024, "L2 Unified": 512 * 1024, "L3 Unified": 32 * 1024**2}
     assert last_level(found) == 32 * 1024**2
     assert last_level({"L3 Unified": 2**30}) == last_level({}) == 64 * 1024**2
 
 
-def test_neither_the_package_nor_the_suite_loads_what_only_a_peer_or_a_plot_needs() -> None:
+def test_importing_benchmarks_loads_no_peer_and_no_matplotlib() -> None:
     code = (
         "import sys, dmlgather; assert 'benchmarks' not in sys.modules; import benchmarks; "
         "heavy = ('matplotlib', 'rich', 'typer', 'cupy', 'torch', 'jax', 'onnx', 'onnxruntime', 'openvino', 'dask'); "
         "print([name for name in heavy if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    done = processes.run([sys.executable, "-c", code], check=True)
     assert done.stdout.strip() == "[]"

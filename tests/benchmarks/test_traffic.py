@@ -1,4 +1,4 @@
-"""Bytes that a case has to move, counted by hand."""
+"""The bytes that a case must move, counted by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import seeds
 
 
 def counted(kind: OneOperator, dtype: str, indices: Any, sector: int) -> tuple[int, int, int, int]:
-    """Bytes of indices, output, fetched sectors and touched sectors."""
+    """Return the bytes of indices, output, fetched sectors and touched sectors."""
     index = None if indices is None else np.asarray(indices, np.int64)
     found = traffic(lower(kind.descriptor(dtype)), index, sector)
     assert found.bound_bytes == found.index_bytes + found.output_bytes + min(found.fetched_bytes, found.touched_bytes)
@@ -50,11 +50,13 @@ def counted(kind: OneOperator, dtype: str, indices: Any, sector: int) -> tuple[i
         (ViewCopy((3, 64), (ALL, ALL), strides=(32, 1)), "uint8", None, (0, 192, 192, 128)),
     ],
 )  # fmt: skip
-def test_by_hand(kind: OneOperator, dtype: str, indices: Sequence[Any] | None, expected: tuple[int, int, int, int]) -> None:
+def test_traffic_equals_the_count_by_hand(
+    kind: OneOperator, dtype: str, indices: Sequence[Any] | None, expected: tuple[int, int, int, int]
+) -> None:
     assert counted(kind, dtype, indices, 32) == expected
 
 
-def test_lines_of_a_cpu_are_twice_as_long() -> None:
+def test_a_cpu_counts_lines_of_64_bytes() -> None:
     assert counted(Take((10, 16), 3), "float32", [3, 7, 3], 64) == (24, 192, 192, 128)
     assert counted(Take((64,), 3), "uint8", [0, 31, 32], 64) == (24, 3, 192, 64)
 

@@ -1,4 +1,4 @@
-"""The table: what it covers, that every row is a valid descriptor at every size, and how it is fitted to a machine."""
+"""The table of workloads: its coverage, valid descriptors of all rows at all sizes, and its adaptation to a machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_suites_have_a_workload_of_every_group() -> None:
         ("table-uniform", 1024, 204_800_000),
     ],
 )
-def test_rows_have_the_bytes_that_they_stand_for(name: str, row_bytes: int, output_bytes: int) -> None:
+def test_rows_and_outputs_have_the_stated_bytes(name: str, row_bytes: int, output_bytes: int) -> None:
     kind, itemsize = ROWS[name].kind, np.dtype(ROWS[name].own).itemsize
     assert isinstance(kind, Take)
     assert kind.axis == 0
@@ -61,14 +61,14 @@ def test_rows_have_the_bytes_that_they_stand_for(name: str, row_bytes: int, outp
     assert prod(kind.out_shape) * itemsize == output_bytes
 
 
-def test_popular_rows_follow_the_law_that_the_name_says() -> None:
+def test_popular_rows_follow_the_named_zipf_law() -> None:
     for name, alpha in (("dlrm-zipf-1.05", 1.05), ("dlrm-zipf-1.15", 1.15)):
         kind = ROWS[name].kind
         assert isinstance(kind, Take)
         assert kind.draw == Zipf(alpha)
 
 
-def test_every_case_is_a_valid_descriptor_whose_output_its_arrays_have() -> None:
+def test_every_case_is_a_valid_descriptor_with_matching_arrays() -> None:
     for case in all_cases():
         data = make(case.kind, case.dtype, seeds.numpy_rng())
         assert validate(data.descriptor).findings == (), case.name
@@ -79,7 +79,7 @@ def test_every_case_is_a_valid_descriptor_whose_output_its_arrays_have() -> None
         ]
 
 
-def test_full_sizes_are_valid_as_well() -> None:
+def test_workloads_are_valid_at_full_size() -> None:
     for workload in ROWS.values():
         assert not isinstance(workload.kind, Chain)
         assert validate(workload.kind.descriptor(workload.own)).findings == (), workload.name
@@ -97,10 +97,10 @@ def test_fitting_halves_the_named_axis_and_then_the_source() -> None:
     assert fitted(windows, 0, 1, 24, 1) == ViewCopy((4, 6), (ALL, ALL), strides=(3, 1))
 
 
-def test_cases_stay_within_the_budget_or_have_one_step_left() -> None:
+def test_cases_use_at_least_half_of_the_budget() -> None:
     (part,) = SUITES["cpu"]
     for case in cases(part, ROOMY):
-        size = prod(case.kind.out_shape) * 4  # whatever the element type, so that all have the same sizes
+        size = prod(case.kind.out_shape) * 4  # the sizes are the same for all element types
         assert size <= part.budget.output_bytes, case.name
         assert prod(case.kind.shape) * 4 <= part.budget.source_bytes, case.name
         full = prod(case.workload.kind.out_shape) * 4
@@ -131,7 +131,7 @@ def test_a_slice_is_a_window_of_slice1(part: slice, extent: int, window: tuple[i
     assert kind.out_shape == (len(range(extent)[part]),)
 
 
-def test_views_know_how_they_lie_in_memory() -> None:
+def test_views_know_the_order_of_their_axes_in_memory() -> None:
     assert ViewCopy((2, 3), (ALL, ALL)).order == (0, 1)
     assert ViewCopy((2, 3), (ALL, ALL), strides=(1, 2)).order == (1, 0)
     assert ViewCopy((2, 3), (ALL, ALL), strides=(2, 1)).order is None  # rows overlap
@@ -146,7 +146,7 @@ def test_unknown_suites_and_cases_are_refused_with_the_list() -> None:
     check_names("cpu", ("embedding uint8", "flip", "GatherND"))
 
 
-def test_cases_are_chosen_by_workload_by_group_and_by_name() -> None:
+def test_cases_are_chosen_by_workload_group_or_name() -> None:
     (part,) = SUITES["cpu"]
 
     def names(*only: str) -> list[str]:

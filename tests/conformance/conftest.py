@@ -1,4 +1,4 @@
-"""A folder of cases that the stand-in has run, written once and copied for each test that changes it."""
+"""Folders of cases that the stand-in has run, written once and copied for each test that changes them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of two cases of each operator and all questions, with results. Not to be changed."""
+    """Return a folder of two cases of each operator and all questions, with results, which tests must not change."""
     return _ran(tmp_path_factory, CASES, "6_4")
 
 
 @pytest.fixture(scope="session")
 def ran_few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of two cases of GATHER and two of SLICE, with results. Not to be changed."""
+    """Return a folder of two cases of GATHER and two of SLICE, with results, which tests must not change."""
     return _ran(tmp_path_factory, 4, "2_0")
 
 
@@ -41,11 +41,11 @@ def _ran(tmp_path_factory: pytest.TempPathFactory, cases: int, level: str) -> Pa
 
 @pytest.fixture
 def returned(ran: Path, tmp_path: Path) -> Path:
-    """A copy of the folder with questions."""
+    """Return a copy of the folder with questions."""
     return shutil.copytree(ran, tmp_path / "cases")
 
 
 @pytest.fixture
 def few(ran_few: Path, tmp_path: Path) -> Path:
-    """A copy of the folder with four cases."""
+    """Return a copy of the folder with four cases."""
     return shutil.copytree(ran_few, tmp_path / "few")

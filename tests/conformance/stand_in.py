@@ -1,4 +1,4 @@
-"""`dmlgather run` in the place of DxDispatch: the same command line, the same places of files, the same streams.
+"""`dmlgather run` as a stand-in for DxDispatch, with the same command line, the same places of files, and the same streams.
 
 Source: microsoft/DirectML, DxDispatch/src/dxdispatch: CommandLineArgs.cpp (options), Logging.cpp (streams), Executor.cpp (files).
 """
@@ -32,7 +32,7 @@ if run(["run", given.model, "--device", "cpu", "--output-dir", "."]):
 
 
 def program(folder: Path, name: str = "dxdispatch") -> Path:
-    """A program that takes DxDispatch's command line."""
+    """Write a program that takes DxDispatch's command line."""
     file = folder / name
     file.write_text(PROGRAM.format(python=sys.executable, root=str(ROOT)))
     file.chmod(0o755)
@@ -40,7 +40,7 @@ def program(folder: Path, name: str = "dxdispatch") -> Path:
 
 
 def run_models(folder: Path, spoil: Callable[[str], None] | None = None) -> None:
-    """Run every model of a folder of cases inside this process, as its scripts do. spoil: called with each name after its run."""
+    """Run every model of a folder of cases in this process, like its scripts. spoil: called with each name after its run."""
     results = folder / "results"
     results.mkdir(exist_ok=True)
     with contextlib.chdir(folder):

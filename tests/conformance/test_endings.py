@@ -1,4 +1,4 @@
-"""Exit codes and messages of DxDispatch: only a refusal that it reports says what DirectML does."""
+"""Exit codes and messages of DxDispatch. Only its explicit refusals are statements about DirectML."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SAYS = {
     ("1", CAUGHT): ("refused", "DxDispatch ended with 1: why"),  # older versions
     ("-2147024809", CAUGHT): ("refused", "DxDispatch ended with -2147024809: why"),  # E_INVALIDARG, as PowerShell notes it
     ("2147942487", CAUGHT): ("refused", "DxDispatch ended with 2147942487: why"),
-    ("-2147024322", CAUGHT): ("refused", "DxDispatch ended with -2147024322: why"),  # worded by DxDispatch
-    ("87", CAUGHT): ("refused", "DxDispatch ended with 87: why"),  # the lowest 8 bits, in a shell
+    ("-2147024322", CAUGHT): ("refused", "DxDispatch ended with -2147024322: why"),  # DxDispatch's own words
+    ("87", CAUGHT): ("refused", "DxDispatch ended with 87: why"),  # a shell sees the lowest 8 bits
     (None, CAUGHT): ("missing", "it was not run"),
     ("timeout", CAUGHT): ("failed", "it timed out: why"),
     ("not started", ""): ("failed", "it was not started: why"),
@@ -39,5 +39,5 @@ SAYS = {
 
 
 @pytest.mark.parametrize(("code", "printed"), SAYS)
-def test_how_it_ended(code: str | None, printed: str) -> None:
+def test_an_exit_code_with_its_messages_is_classified(code: str | None, printed: str) -> None:
     assert ending(code, printed, "why") == SAYS[code, printed]

@@ -1,4 +1,4 @@
-"""Folders of results that cannot be understood: exit code 2, and one line with the remedy."""
+"""Unusable folders of results give exit code 2 and one line with the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _append(name: str) -> Callable[[Path], object]:
 
 
 def _model(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
-    """Change a descriptor, and let the manifest say that it was written so."""
+    """Change a descriptor, and its digest in the manifest."""
 
     def spoil(folder: Path) -> None:
         file = folder / "models" / f"{name}.json"
@@ -113,7 +113,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_folder_that_cannot_be_understood(request: pytest.FixtureRequest, command: Command, fault: str) -> None:
+def test_a_damaged_folder_is_refused_with_a_remedy(request: pytest.FixtureRequest, command: Command, fault: str) -> None:
     spoil, message = BROKEN[fault]
     folder: Path = request.getfixturevalue("returned" if re.match("a question|a case that its level", fault) else "few")
     spoil(folder)
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_understood(request: pytest.FixtureRequest, comm
 
 @pytest.mark.parametrize("more", [1, 2, 3])
 @pytest.mark.parametrize("field", ["InputTensor", "IndicesTensor"])
-def test_an_input_that_is_no_whole_number_of_elements(few: Path, command: Command, field: str, more: int) -> None:
+def test_an_input_of_part_of_an_element_is_refused(few: Path, command: Command, field: str, more: int) -> None:
     for case in json.loads((few / "manifest.json").read_text())["cases"]:
         (dispatchable,) = json.loads((few / "models" / f"{case['name']}.json").read_text())["dispatchables"].values()
         tensors = [name for name in dispatchable["desc"] if name in {"InputTensor", "IndicesTensor"}]
@@ -179,24 +179,24 @@ def test_a_link_out_of_the_folder_is_not_followed(few: Path, command: Command, t
     assert "secret" not in ended.err
 
 
-def test_a_link_inside_of_the_folder_is(few: Path, command: Command, tmp_path: Path) -> None:
+def test_a_link_inside_the_folder_is_followed(few: Path, command: Command, tmp_path: Path) -> None:
     (few / "results").rename(few / "came back")
     (few / "results").symlink_to("came back")
     (tmp_path / "by another name").symlink_to(few)
     assert command("conformance", "read", tmp_path / "by another name").code == 0
 
 
-def test_the_remedy_of_a_lost_file_keeps_what_came_back(few: Path, command: Command, tmp_path: Path) -> None:
+def test_the_remedy_for_a_lost_file_keeps_the_results(few: Path, command: Command, tmp_path: Path) -> None:
     (few / "models" / "r00001.json").unlink()
-    told = command("conformance", "read", few).err
-    words = re.search(r"`python -m (conformance write) NEW (.*?)`", told)
+    error_text = command("conformance", "read", few).err
+    words = re.search(r"`python -m (conformance write) NEW (.*?)`", error_text)
     assert words
     assert command(*words[1].split(), tmp_path / "new", *words[2].split()).code == 0
     (few / "results").rename(tmp_path / "new" / "results")
     assert command("conformance", "read", tmp_path / "new").code == 0
 
 
-def test_a_folder_that_is_not_there(command: Command, tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(command: Command, tmp_path: Path) -> None:
     ended = command("conformance", "read", tmp_path / "nothing")
     assert ended.code == 2
     assert "manifest.json does not exist: name a folder that `python -m conformance write` has written" in ended.err

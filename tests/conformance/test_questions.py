@@ -1,4 +1,4 @@
-"""Open questions: each leaves one thing open, its answers are told apart, and the page lists them."""
+"""Open questions: each is about one property, its answers differ, and the page lists them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_question_leaves_one_thing_open(asked: Question) -> None:
 
 
 @pytest.mark.parametrize("asked", ALL, ids=lambda asked: asked.key)
-def test_answers_are_told_apart(asked: Question) -> None:
+def test_the_answers_of_a_question_have_different_outputs(asked: Question) -> None:
     outcomes = [None if answer.values is None else answer.values.tobytes() for answer in asked.answers]
     assert len(set(outcomes)) == len(outcomes) == len({answer.means for answer in asked.answers}) >= 2
     assert all((answer.means == REFUSED) is (answer.values is None) for answer in asked.answers)
@@ -36,13 +36,13 @@ def test_names_are_short_and_differ() -> None:
     assert all(re.fullmatch(r"[a-z0-9-]{3,24}", key) for key in keys)
 
 
-def test_sources_are_those_of_the_findings() -> None:
+def test_the_sources_of_questions_are_known() -> None:
     named = {key for asked in ALL for key in re.findall(r"\[([A-Z0-9-]+)\]", asked.source)}
     assert named <= set(SOURCES)
     assert all(re.match(r"\[", asked.source) for asked in ALL)
 
 
-def test_older_levels_have_the_questions_that_can_be_asked_there() -> None:
+def test_older_levels_have_fewer_questions() -> None:
     counts = {str(level): len(open_questions(level)) for level in FeatureLevel}
     assert counts["1_0"] == counts["2_0"] == 0 < counts["2_1"] < counts["3_0"] == len(ALL)
     for asked in open_questions(FeatureLevel.LEVEL_2_1):

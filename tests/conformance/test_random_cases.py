@@ -1,4 +1,4 @@
-"""Random cases: legal, of every operator and type, and within what the documents describe."""
+"""Random cases are legal, cover every operator and type, and stay within the documented behaviour."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.directml.pages import PAGES
 LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_1", "3_0", "4_1", "6_4")]
 
 
-def made(level: FeatureLevel, number: int = 240, seed: int = 1) -> list[RandomCase]:
+def drawn(level: FeatureLevel, number: int = 240, seed: int = 1) -> list[RandomCase]:
     return list(random_cases(number, level, seed))
 
 
@@ -26,15 +26,15 @@ def test_every_operator_has_a_maker() -> None:
 
 @pytest.mark.parametrize("level", LEVELS, ids=str)
 def test_cases_are_legal_at_their_level_without_a_warning(level: FeatureLevel) -> None:
-    for desc, _ in made(level):
+    for desc, _ in drawn(level):
         report = validate(desc, level=level)
         assert {str(finding.severity) for finding in report.findings} <= {"note"}, str(report)
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=str)
-def test_cases_take_everything_that_the_pages_print(level: FeatureLevel) -> None:
+def test_cases_cover_the_types_and_ranks_of_the_pages(level: FeatureLevel) -> None:
     found: dict[tuple[str, str], set[object]] = {}
-    for desc, _ in made(level, 2400):
+    for desc, _ in drawn(level, 2400):
         name = desc.operator.name
         found.setdefault((name, "counts"), set()).add(desc.tensor("input_tensor").rank)
         found.setdefault((name, "data"), set()).add(desc.tensor("input_tensor").data_type.name)
@@ -47,8 +47,8 @@ def test_cases_take_everything_that_the_pages_print(level: FeatureLevel) -> None
 
 
 @pytest.mark.parametrize(("level", "elements", "indices"), [("2_1", False, False), ("4_0", False, True), ("4_1", True, True)])
-def test_the_levels_that_have_64_bit_types_are_those_of_the_page(level: str, elements: bool, indices: bool) -> None:
-    cases = [desc for desc, _ in made(FeatureLevel.parse(level))]
+def test_64_bit_types_occur_only_at_their_levels(level: str, elements: bool, indices: bool) -> None:
+    cases = [desc for desc, _ in drawn(FeatureLevel.parse(level))]
     types = {
         field: {desc.tensor(field).data_type.name for desc in cases if field in desc.operator.tensors}
         for field in ("input_tensor", "indices_tensor")
@@ -57,7 +57,7 @@ def test_the_levels_that_have_64_bit_types_are_those_of_the_page(level: str, ele
 
 
 def test_layouts_and_flags_vary() -> None:
-    inputs = [desc.tensor("input_tensor") for desc, _ in made(LEVELS[-1], 800)]
+    inputs = [desc.tensor("input_tensor") for desc, _ in drawn(LEVELS[-1], 800)]
     assert any(tensor.flags == TensorFlags.OWNED_BY_DML for tensor in inputs)
     assert any(
         0 in [step for size, step in zip(tensor.sizes, tensor.element_strides, strict=True) if size > 1] for tensor in inputs
@@ -68,9 +68,9 @@ def test_layouts_and_flags_vary() -> None:
     assert max(tensor.elements for tensor in inputs) > 1000
 
 
-def test_nothing_is_in_a_random_case_that_the_documents_leave_open() -> None:
+def test_random_cases_contain_nothing_undocumented() -> None:
     negative = 0
-    for desc, inputs in made(LEVELS[-1], 800):
+    for desc, inputs in drawn(LEVELS[-1], 800):
         output = desc.tensor("output_tensor")
         assert output.element_strides == packed_strides(output.sizes)
         data = inputs[0]
@@ -90,13 +90,13 @@ def test_nothing_is_in_a_random_case_that_the_documents_leave_open() -> None:
     assert negative > 50
 
 
-def test_the_documented_pseudocode_takes_them() -> None:
-    for desc, inputs in made(LEVELS[-1], 160):
+def test_the_documented_pseudocode_takes_the_cases() -> None:
+    for desc, inputs in drawn(LEVELS[-1], 160):
         assert documented(desc, tuple(values.view(np.uint8) for values in inputs)).shape == desc.tensor("output_tensor").sizes
 
 
-def test_a_seed_makes_the_same_cases_again() -> None:
-    first, again, other = (made(LEVELS[-1], 40, seed) for seed in (3, 3, 4))
+def test_a_seed_reproduces_the_cases() -> None:
+    first, again, other = (drawn(LEVELS[-1], 40, seed) for seed in (3, 3, 4))
     assert [desc for desc, _ in first] == [desc for desc, _ in again] != [desc for desc, _ in other]
     for left, right in zip(first, again, strict=True):
         assert [values.tobytes() for values in left.inputs] == [values.tobytes() for values in right.inputs]

@@ -1,4 +1,4 @@
-"""What came back, with every fault that it may have; the stand-in for DxDispatch is dmlgather's own runner."""
+"""Results with every possible fault. dmlgather's runner stands in for DxDispatch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = ("bin", "out", "err", "exit")
 
 
 def read(command: Command, folder: Path) -> tuple[Result, Any]:
-    """How it ended, with the report as text, and the report as data."""
+    """Return the exit code, the report as text, and the report as data."""
     ended = command("conformance", "read", folder, "--json")
     report = ConformanceReport.model_validate_json(ended.out)
     return replace(ended, out="".join(f"{line}\n" for line in report.lines())), json.loads(ended.out)
@@ -43,7 +43,7 @@ def result(folder: Path, name: str, kind: str = "bin") -> Path:
 
 
 def refuse(folder: Path, name: str) -> None:
-    """Let a case look as if DirectML had refused it."""
+    """Change a case's results into a refusal by DirectML."""
     result(folder, name, "exit").write_text("1")
     result(folder, name, "err").write_text("Failed to execute the model: The parameter is incorrect.\n")
 
@@ -182,7 +182,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_case_and_exit_code_1(few: Path, command: Command, fault: str) -> None:
+def test_a_faulty_result_is_reported_with_exit_code_1(few: Path, command: Command, fault: str) -> None:
     spoil, outcome, message = FAULTS[fault]
     spoil(few)
     text, report = read(command, few)
@@ -198,7 +198,7 @@ def test_a_fault_is_one_case_and_exit_code_1(few: Path, command: Command, fault:
     assert (row["equal"], row[outcome]) == (1, 1)
 
 
-def test_long_lists_are_cut_in_the_text_alone(command: Command, tmp_path: Path) -> None:
+def test_long_lists_are_cut_only_in_the_text(command: Command, tmp_path: Path) -> None:
     folder = tmp_path / "cases"
     assert command("conformance", "write", folder, "--cases", 30, "--level", "1_0", "--seed", 1).code == 0
     (folder / "results").mkdir()
@@ -212,7 +212,7 @@ def test_long_lists_are_cut_in_the_text_alone(command: Command, tmp_path: Path) 
 # Other answers to the questions
 
 
-def test_a_runner_that_writes_0_for_an_index_out_of_range(
+def test_a_runner_that_fills_with_0_changes_the_answers(
     ran: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = shutil.copytree(ran, tmp_path / "cases", ignore=shutil.ignore_patterns("results"))
@@ -230,8 +230,8 @@ def test_a_runner_that_writes_0_for_an_index_out_of_range(
     assert answers == dict.fromkeys(expected, "0 is written")
 
 
-def test_every_known_answer_is_recognised_and_none_is_a_failure(returned: Path, command: Command) -> None:
-    """Each question gets its second answer, which is not dmlgather's."""
+def test_every_known_answer_is_recognised(returned: Path, command: Command) -> None:
+    """The test gives each question its second answer, which is not dmlgather's."""
     manifest = json.loads((returned / "manifest.json").read_text())
     given = {}
     for case in manifest["cases"]:
@@ -266,7 +266,7 @@ def _places(sizes: list[int], strides: list[int]) -> Any:
     return sum(grid * step for grid, step in zip(grids, strides, strict=True)).reshape(-1)
 
 
-def test_other_outcomes_of_a_question_are_told(returned: Path, command: Command) -> None:
+def test_other_outcomes_of_a_question_are_reported(returned: Path, command: Command) -> None:
     result(returned, "q-gather-batch").write_bytes(np.arange(6, dtype="<i4").tobytes())
     result(returned, "q-gather-above").write_bytes(b"\xa5" * 24)
     for kind in KINDS:
@@ -286,7 +286,7 @@ def test_other_outcomes_of_a_question_are_told(returned: Path, command: Command)
 
 
 def test_only_a_refusal_settles_a_question(returned: Path, command: Command) -> None:
-    """dmlgather refuses all of these, so that a crash that counts as a refusal would agree."""
+    """dmlgather refuses all of these cases, so a crash that counts as a refusal would agree."""
     for name, code, said in (
         ("q-dims-0", "timeout", ""),
         ("q-in-place", "not started", "The system cannot find the file specified."),
@@ -310,7 +310,7 @@ def test_only_a_refusal_settles_a_question(returned: Path, command: Command) -> 
     assert "not settled: q-dims-0: it timed out\n" in text.out
 
 
-def test_where_everything_fails_no_question_is_settled(returned: Path, command: Command) -> None:
+def test_no_question_is_settled_if_every_case_fails(returned: Path, command: Command) -> None:
     for name in names(returned):
         refuse(returned, name)
     text, report = read(command, returned)

@@ -1,4 +1,4 @@
-"""run.sh, run with a program that takes DxDispatch's command line."""
+"""run.sh with a program that takes DxDispatch's command line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.cli.command import Command
 from tests.conformance.stand_in import program
 
 
 @pytest.fixture
 def cases(tmp_path: Path, command: Command) -> Path:
-    """A folder of cases, beside a program called dxdispatch."""
+    """Return a folder of cases, next to a program called dxdispatch."""
     folder = tmp_path / "a b" / "cases"
     assert command("conformance", "write", folder, "--cases", 3, "--level", "1_0", "--seed", 2).code == 0
     program(tmp_path)
@@ -22,32 +23,23 @@ def cases(tmp_path: Path, command: Command) -> Path:
 
 def run_sh(folder: Path, *arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": f"{path}:/usr/bin:/bin" if path else "/usr/bin:/bin"}
-    return subprocess.run(
-        ["sh", str(folder / "run.sh"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=100,
-        check=False,
-    )
+    return processes.run(["sh", str(folder / "run.sh"), *map(str, arguments)], env=environment, timeout=100)
 
 
 @pytest.mark.slow
-def test_all_models_run_and_are_read(cases: Path, tmp_path: Path, command: Command) -> None:
-    ended = run_sh(cases, path=tmp_path)  # found by PATH
+def test_run_sh_runs_all_models_and_read_takes_the_results(cases: Path, tmp_path: Path, command: Command) -> None:
+    ended = run_sh(cases, path=tmp_path)  # on PATH
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == f'3 models were run, 0 of them ended with an error. Next: send back the folder "{cases}", whole\n'
     kinds = {path.suffix for path in (cases / "results").iterdir()}
     assert (kinds, len(list((cases / "results").iterdir()))) == ({".bin", ".out", ".err", ".exit"}, 12)
-    told = command("conformance", "read", cases)
-    assert told.code == 0
-    assert told.out.startswith("3 cases at feature level 1_0, seed 2, on 'stand-in'\n")
+    reading = command("conformance", "read", cases)
+    assert reading.code == 0
+    assert reading.out.startswith("3 cases at feature level 1_0, seed 2, on 'stand-in'\n")
 
 
 @pytest.mark.slow
-def test_one_that_fails_does_not_stop_the_others_and_leaves_no_older_result(
-    cases: Path, tmp_path: Path, command: Command
-) -> None:
+def test_a_failing_model_stops_no_other_and_leaves_no_result(cases: Path, tmp_path: Path, command: Command) -> None:
     assert run_sh(cases, tmp_path / "dxdispatch").returncode == 0
     stand_in = tmp_path / "dxdispatch"
     failing = tmp_path / "failing"
@@ -59,15 +51,15 @@ def test_one_that_fails_does_not_stop_the_others_and_leaves_no_older_result(
     ended = run_sh(cases, failing, "Basic Render")
     assert ended.stdout.startswith("3 models were run, 1 of them ended with an error.")
     assert not (cases / "results" / "r00002.bin").exists()
-    told = command("conformance", "read", cases)
-    assert told.code == 1
-    assert "on 'Basic Render'\n" in told.out
-    assert "refused: r00002 SLICE: DxDispatch ended with 1: Failed to execute the model: E_INVALIDARG\n" in told.out
+    reading = command("conformance", "read", cases)
+    assert reading.code == 1
+    assert "on 'Basic Render'\n" in reading.out
+    assert "refused: r00002 SLICE: DxDispatch ended with 1: Failed to execute the model: E_INVALIDARG\n" in reading.out
 
 
 @pytest.mark.parametrize("given", [(), ("./nothere",), ("/tmp",), ("/etc/passwd",), ("nothere",)])
-def test_what_is_no_program(cases: Path, given: tuple[str, ...]) -> None:
+def test_a_name_of_no_program_is_refused(cases: Path, given: tuple[str, ...]) -> None:
     ended = run_sh(cases, *given)
-    told = f"run.sh: '{given[0] if given else 'dxdispatch'}' is no program: see README.txt, and name DxDispatch's: "
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"{told}sh run.sh DXDISPATCH\n")
+    message = f"run.sh: '{given[0] if given else 'dxdispatch'}' is no program: see README.txt, and name DxDispatch's: "
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"{message}sh run.sh DXDISPATCH\n")
     assert not (cases / "results").exists()

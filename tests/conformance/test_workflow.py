@@ -1,4 +1,4 @@
-"""The example's workflow: its report is written and kept, whatever the results are."""
+"""The example's workflow writes and keeps its report for any results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STEPS: dict[str, Any] = {step["name"]: step for step in WORKFLOW["jobs"]["direct
 
 
 def write_report(place: Path) -> int:
-    """Run the step as GitHub's runner does; its exit code."""
+    """Run the step like GitHub's runner, and return its exit code."""
     tools = place / "tools"
     tools.mkdir()
-    command = tools / "python"  # with the checkout, as an editable installation has it
+    command = tools / "python"  # with the checkout, like an editable installation
     command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     command.chmod(0o755)
     return subprocess.run(
@@ -35,7 +35,7 @@ def write_report(place: Path) -> int:
 
 
 @pytest.mark.parametrize(("code", "outcomes", "ended"), [("0", [], 0), ("timeout", ["failed"], 0), (None, None, 2)])
-def test_a_report_is_written_of_what_came_back(few: Path, code: str | None, outcomes: list[str] | None, ended: int) -> None:
+def test_the_workflow_writes_a_report_of_any_results(few: Path, code: str | None, outcomes: list[str] | None, ended: int) -> None:
     few.rename(few.parent / "cases")
     cases = few.parent / "cases"
     if code is None:
@@ -47,7 +47,7 @@ def test_a_report_is_written_of_what_came_back(few: Path, code: str | None, outc
     assert (None if not text else [case["outcome"] for case in json.loads(text)["cases"]]) == outcomes
 
 
-def test_the_report_is_kept_after_a_failure() -> None:
+def test_the_workflow_keeps_the_report_after_a_failure() -> None:
     names = list(STEPS)
     kept, compared = STEPS["Keep the results and the report"], names.index("Compare")
     assert STEPS["Write the report"]["if"] == kept["if"] == "always()"

@@ -1,4 +1,4 @@
-"""What `python -m conformance write` writes, held against what DxDispatch's published reader and command line take."""
+"""The output of `python -m conformance write`. Judge: DxDispatch's published reader and command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = {
     "t": "milliseconds_to_run", "I": "dispatch_interval", "w": "warmup_samples", "d": "debug", "s": "show_adapters",
     "v": "timing_verbosity", "q": "queue_type", "c": "pix_capture_type", "o": "pix_capture_name",
 }  # fmt: skip
-"""DxDispatch's options. Source: CommandLineArgs.cpp; the model is also taken without "-m"."""
+"""DxDispatch's options. Source: CommandLineArgs.cpp, which also takes the model without "-m"."""
 
 VALUE_TYPES = {f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)} | {f"FLOAT{bits}" for bits in (16, 32, 64)}
 """Types of initial values. Source: JsonParsers.cpp, GetSizeInBytes, which newer versions call for every file."""
@@ -35,7 +35,7 @@ def models(folder: Path) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in sorted((folder / "models").glob("*.json"))}
 
 
-def test_the_folder_holds_what_the_page_says(ran: Path) -> None:
+def test_the_folder_contains_the_documented_files(ran: Path) -> None:
     assert {path.name for path in ran.iterdir()} == {
         *("README.txt", "manifest.json", "models", "results", "run.cmd", "run.ps1", "run.sh")
     }
@@ -53,16 +53,16 @@ def test_the_folder_holds_what_the_page_says(ran: Path) -> None:
     assert max(map(len, named)) <= 32
 
 
-def test_models_are_what_the_published_reader_takes(ran: Path) -> None:
+def test_models_fit_the_published_reader_of_dxdispatch(ran: Path) -> None:
     for name, model in models(ran).items():
         assert list(model) == ["resources", "dispatchables", "commands"]
         for resource in model["resources"].values():
-            assert set(resource) == {"initialValues", "initialValuesDataType"}  # no sizeInBytes: it is then rounded up to 4
+            assert set(resource) == {"initialValues", "initialValuesDataType"}  # without sizeInBytes, the size is rounded up to 4
             assert resource["initialValuesDataType"] in VALUE_TYPES
             values = resource["initialValues"]
             if "sourcePath" in values:
                 file = ran / "models" / values["sourcePath"]
-                assert re.fullmatch(rf"{name}\.\d\.bin", values["sourcePath"])  # neither an image nor .npy: raw bytes
+                assert re.fullmatch(rf"{name}\.\d\.bin", values["sourcePath"])  # neither an image nor .npy, so raw bytes
                 assert 0 < file.stat().st_size < 2**20
             else:
                 assert (values["value"], resource["initialValuesDataType"]) == (0xA5, "UINT8")
@@ -76,8 +76,8 @@ def test_models_are_what_the_published_reader_takes(ran: Path) -> None:
         assert sorted(bound) == sorted(tensors)
         assert set(bound.values()) == set(model["resources"])
         owned = [field for field in tensors if dispatchable["desc"][field]["Flags"] != "NONE"]
-        assert sorted(dispatchable.get("bindings", {})) == owned  # those are bound when the operator is initialised
-        assert write["targetPath"] == f"results/{name}.bin"  # raw bytes, below the current folder
+        assert sorted(dispatchable.get("bindings", {})) == owned  # these tensors are bound when the operator is initialised
+        assert write["targetPath"] == f"results/{name}.bin"  # raw bytes in or below the current folder
         assert None not in json.loads(json.dumps(dispatchable), object_hook=lambda item: list(item.values()))
 
 
@@ -94,7 +94,7 @@ def test_a_level_limits_the_cases(command: Command, tmp_path: Path, level: str) 
     assert command("check", "--level", level, *(tmp_path / "new" / "models").glob("r*.json")).code == 0
 
 
-def test_a_seed_writes_the_same_folder(command: Command, tmp_path: Path) -> None:
+def test_a_seed_reproduces_the_folder(command: Command, tmp_path: Path) -> None:
     for name in ("one", "two"):
         assert command("conformance", "write", tmp_path / name, "--cases", 9, "--level", "2_0", "--seed", 5).code == 0
     files = [path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()]
@@ -111,7 +111,7 @@ def test_a_folder_that_is_not_empty_is_refused(command: Command, tmp_path: Path)
 
 
 def test_an_interrupted_write_leaves_no_file(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C, when half of the cases are written."""
+    """Ctrl-C comes when half of the cases are written."""
 
     def interrupt(*_: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -144,30 +144,30 @@ def test_scripts_use_options_that_dxdispatch_has(name: str, mark: str, used: lis
     assert [OPTIONS[letter] for letter in used] == ["adapter", "debug"][: len(used)]
 
 
-def test_windows_can_read_the_scripts(ran: Path) -> None:
+def test_files_for_windows_have_ascii_and_crlf(ran: Path) -> None:
     for name in ("README.txt", "run.cmd", "run.ps1"):
         content = (ran / name).read_bytes()
-        assert content.isascii()  # Windows PowerShell takes other texts for the system's code page
+        assert content.isascii()  # Windows PowerShell decodes other texts with the system's code page
         assert content.count(b"\r\n") == content.count(b"\n") > 2
     assert b"\r" not in (ran / "run.sh").read_bytes()
     assert rb'-File "%~dp0run.ps1" %*' in (ran / "run.cmd").read_bytes()
     assert b"pause\r\n" in (ran / "run.cmd").read_bytes()
 
 
-def test_the_folder_says_what_to_do_with_it(ran: Path) -> None:
-    """To somebody who has this folder, Windows and no dmlgather."""
-    told = (ran / "README.txt").read_text()
-    assert "https://github.com/microsoft/DirectML/releases" in told
-    assert "Send the whole folder back" in told
+def test_the_readme_of_the_folder_says_how_to_run_it(ran: Path) -> None:
+    """It addresses a reader with this folder and Windows, but without dmlgather."""
+    readme = (ran / "README.txt").read_text()
+    assert "https://github.com/microsoft/DirectML/releases" in readme
+    assert "Send the whole folder back" in readme
     options = {f"-{name}" for name in re.findall(r"^    \[\w+\]\$(\w+)", (ran / "run.ps1").read_text(), re.MULTILINE)}
-    assert set(re.findall(r"(?<![\w-])-[A-Z]\w+", told)) == options - {"-TimeoutSeconds"}
+    assert set(re.findall(r"(?<![\w-])-[A-Z]\w+", readme)) == options - {"-TimeoutSeconds"}
     for name in ("run.ps1", "run.sh"):
         script = (ran / name).read_text()
         assert "README.txt" in script
-        assert "dmlgather" not in script  # it is not installed there
+        assert "dmlgather" not in script  # dmlgather is not installed there
 
 
-def test_the_schema_describes_the_report(ran: Path, command: Command) -> None:
+def test_the_report_matches_its_schema(ran: Path, command: Command) -> None:
     ended = command("conformance", "read", ran, "--json")
     report = json.loads(ended.out, parse_constant=pytest.fail)
     jsonschema.Draft202012Validator(document_schema(ConformanceReport)).validate(report)

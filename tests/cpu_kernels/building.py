@@ -1,4 +1,4 @@
-"""Programs from the sources of the CPU engine and a driver in C."""
+"""Programs made of the CPU engine's sources and a driver in C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBRARY = ("-shared", "-fPIC")
 
 
 def program(driver: str, flags: tuple[str, ...], kernels: Path = KERNELS) -> Path:
-    """The program or library of a driver that includes sources from `kernels`, built once per content."""
+    """Return the program or library of a driver that includes sources from `kernels`, built once per content."""
     command = [compiler(), "-std=gnu11", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", *flags, "-pthread"]
 
     def build(folder: Path) -> None:
@@ -30,7 +30,7 @@ def program(driver: str, flags: tuple[str, ...], kernels: Path = KERNELS) -> Pat
 
 
 def compiled(command: Sequence[str], source: Path, headers: Path) -> Path:
-    """The object of one source, compiled once per command and content. headers: the folder of those that it includes."""
+    """Return the object of a source, compiled once per command and content. headers: the folder of its headers."""
     name = f"{source.stem}.o"
 
     def build(folder: Path) -> None:
@@ -40,7 +40,7 @@ def compiled(command: Sequence[str], source: Path, headers: Path) -> Path:
 
 
 def _included(source: Path, headers: Path) -> list[Path]:
-    """The headers of the folder that a source includes, and those that they include."""
+    """Return the headers of the folder that a source includes, directly or through others."""
     found, waiting = set[Path](), [source]
     while waiting:
         names = re.findall(r'^#include "(\w+\.h)"', waiting.pop().read_text(), re.MULTILINE)
@@ -51,12 +51,12 @@ def _included(source: Path, headers: Path) -> list[Path]:
 
 
 def zig(target: str) -> list[str]:
-    """The command that compiles C for another platform: the clang in the package ziglang, which the extra `test` installs."""
+    """Return the command that compiles C for another platform: clang of the package ziglang, which the extra `test` installs."""
     return [sys.executable, "-m", "ziglang", "cc", "-target", target, *WARNINGS]
 
 
 def compiler() -> str:
-    """The C compiler of CC, else one that is on PATH. RuntimeError if there is none."""
+    """Return the C compiler of CC, or one on PATH. RuntimeError if there is none."""
     names = [os.environ["CC"]] if "CC" in os.environ else ["gcc", "clang", "cc"]
     for name in names:
         if shutil.which(name):

@@ -1,11 +1,10 @@
-"""Cases for `engine_driver`: a plan as the engine's words, its buffers, and what the reference says of them."""
+"""Cases for `engine_driver`: a plan as the engine's words, its buffers, and the reference's result."""
 
 from __future__ import annotations
 
 import os
 import platform
 import struct
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,19 +15,20 @@ from numpy.typing import NDArray
 from dmlgather.backends import reference
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import PlanBuffers
+from tests import processes
 
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SETS = {"best": 0, "baseline": 1, "avx2": 2, "avx512": 3, "neon": 4}
-"""The engine's numbers for policies (positions) and instruction sets, as `engine.h` states them."""
+"""The numbers of policies (positions) and instruction sets in `engine.h`."""
 
 HEAD_WORDS = 16
 _EITHER = 2
 AT_END = 64
-"""As the address of a buffer: where its memory ends."""
+"""Address of a buffer that lies at the end of its memory."""
 
 
 def machine_sets(processor: str = platform.machine()) -> tuple[str, ...]:
-    """The instruction sets of this machine that the engine has loops for, as the system lists them."""
+    """Return the instruction sets with loops in the engine that this machine has, according to the system."""
     if processor == "aarch64":
         return ("neon",)
     lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -40,7 +40,7 @@ def machine_sets(processor: str = platform.machine()) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The words of the head that choose how, not what: threads, units of a block, instruction set."""
+    """Words of the head that do not change the result: threads, units of a block, instruction set."""
 
     threads: int = 1
     block_units: int = 0
@@ -48,7 +48,7 @@ class Settings:
 
 
 def plan_words(plan: IndexPlan, settings: Settings = Settings()) -> list[int]:
-    """The plan as `engine.h` states it."""
+    """Return the plan in the form of `engine.h`."""
     kind, fill = plan.index_type, int.from_bytes(plan.fill.ljust(16, b"\0"), "little")
     head = [plan.rank, len(plan.lookups), plan.element_bytes, kind.bytes if kind else 0, int(bool(kind and kind.signed))]
     head += [POLICIES.index(plan.out_of_bounds), plan.in_extent, plan.index_extent, plan.out_extent]
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A buffer: its size and address modulo 64 (or AT_END), zero but for its parts."""
+    """A buffer: its size, its address modulo 64 (or AT_END), and the parts that are not zero."""
 
     size: int
     at: int
@@ -78,7 +78,7 @@ class Memory:
 
     @classmethod
     def of(cls, array: NDArray[np.generic] | None, at: int = 0) -> Memory:
-        """With the bytes of an array."""
+        """Return memory with the bytes of an array."""
         content = b"" if array is None else array.tobytes()
         return cls(len(content), at, (Part(0, content),) if content else ())
 
@@ -95,11 +95,11 @@ NOWHERE = Memory(0, 0, ())
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Words, how many of them `dmlgather_prepare` is told of, whether it accepts them; and what running them gives.
+    """Words, their number as given to `dmlgather_prepare`, whether it accepts them, and the result of running them.
 
-    accepted: None if it may or may not. callers: threads that run the program at once; 0: it is not run. ambiguous: whether
-    the output depends on an order and is not compared. returned: by each run. data, indices, out, expected: the
-    buffers, and what `out` becomes, with the same parts (under RAISE with a bad index: what it may become).
+    accepted: None if either answer is right. callers: threads that run the program at once; 0: it is not run. ambiguous: the
+    output depends on an order and is not compared. returned: by each run. data, indices, out, expected: the buffers, and the
+    final contents of `out`, with the same parts (under RAISE with a bad index: the possible contents).
     """
 
     words: Sequence[int]
@@ -124,7 +124,7 @@ class Case:
         at: tuple[int, int, int] = (0, 0, 0),
         callers: int = 1,
     ) -> Case:
-        """A run of a plan over buffers. at: addresses of input, indices and output."""
+        """Return a run of a plan over buffers. at: addresses of input, indices and output."""
         expected = buffers.out.copy()
         bad = reference.run(plan, buffers.data, buffers.indices, expected)
         if bad is not None and all(lookup.limit for lookup in plan.lookups):
@@ -141,11 +141,11 @@ class Case:
         )
 
     def forced(self, loops: str) -> Case:
-        """The same case for the loops of an instruction set."""
+        """Return the same case for the loops of an instruction set."""
         return replace(self, words=[*self.words[: HEAD_WORDS - 1], SETS[loops], *self.words[HEAD_WORDS:]])
 
     def packed(self) -> Iterable[bytes]:
-        """The case as `engine_driver` reads it."""
+        """Yield the case in the format that `engine_driver` reads."""
         stated = len(self.words) if self.stated is None else self.stated
         accepted = _EITHER if self.accepted is None else self.accepted
         yield struct.pack("<6q", len(self.words), stated, accepted, self.callers, self.ambiguous, self.returned)
@@ -158,7 +158,7 @@ NOTHING_MORE: Mapping[str, str] = {}
 
 
 class EngineError(AssertionError):
-    """A case went wrong. number: of the case; report: what the driver or a sanitizer says."""
+    """A failed case. number: of the case. report: the message of the driver or a sanitizer."""
 
     def __init__(self, number: int, report: str, title: str) -> None:
         super().__init__(f"case {number}: {report}\n{title}")
@@ -166,7 +166,7 @@ class EngineError(AssertionError):
 
 
 def stored(cases: Iterable[Case], file: Path) -> list[str]:
-    """Write the cases to a file for `run_file`. Their titles."""
+    """Write the cases to a file for `run_file`, and return their titles."""
     titles = []
     with file.open("wb") as target:
         for case in cases:
@@ -178,12 +178,12 @@ def stored(cases: Iterable[Case], file: Path) -> list[str]:
 def run_file(
     driver: Path, file: Path, titles: Sequence[str], launcher: Sequence[str] = (), environment: Mapping[str, str] = NOTHING_MORE
 ) -> list[str]:
-    """Run stored cases and return what the engine says of each program. EngineError at the first that goes wrong.
+    """Run stored cases, and return the engine's description of each program. EngineError at the first failure.
 
-    launcher: a command that runs the driver; environment: variables to add.
+    launcher: a command that runs the driver. environment: additional variables.
     """
     command, more = [*launcher, str(driver), str(file)], {**os.environ, **environment}
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, check=False, env=more)
+    done = processes.run(command, errors="replace", timeout=600, env=more)
     lines = done.stdout.splitlines()
     if done.returncode:
         number = int(lines[-1].split()[0]) if lines else 0
@@ -199,7 +199,7 @@ def run(
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] = NOTHING_MORE,
 ) -> list[str]:
-    """The same with cases that are stored for this run alone."""
+    """Run cases as `run_file`, with a temporary file."""
     file = folder / "cases"
     titles = stored(cases, file)
     try:

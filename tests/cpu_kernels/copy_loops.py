@@ -1,4 +1,4 @@
-"""Builds and runs `copy_loops_test.c`, of sound copy loops and of broken ones."""
+"""Builds and runs `copy_loops_test.c` with correct and with broken copy loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hatch_build import LOOPS
-from tests import built
+from tests import built, processes
 from tests.cpu_kernels import building
 from tests.cpu_kernels.building import KERNELS
 from tests.cpu_kernels.processors import SETS
@@ -22,7 +22,7 @@ SANITIZED = ("-O1", *building.ADDRESS)
 
 
 def program(isa: str, kernels: Path = KERNELS, own: Sequence[str] = SANITIZED) -> Path:
-    """The test program of one instruction set. What asks the processor is compiled for all: the loops alone have their flags."""
+    """Return the test program of an instruction set. Only the loops get the set's flags, so any processor can run the rest."""
     base = (building.compiler(), *WARNINGS, *own)
     everywhere, there = (
         (HERE / "copy_loops_test.c", kernels / "pieces.c"),
@@ -37,14 +37,14 @@ def program(isa: str, kernels: Path = KERNELS, own: Sequence[str] = SANITIZED) -
     return built.once("cpu-kernels", base, objects, NAME, link)
 
 
-def tried(made: Path, seed: int, boxes: int, launcher: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """What the program does, started by `launcher`."""
-    return subprocess.run([*launcher, made, str(seed), str(boxes)], capture_output=True, text=True, check=False)
+def run_program(made: Path, seed: int, boxes: int, launcher: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Return the result of the program, started by `launcher`."""
+    return processes.run([*launcher, made, str(seed), str(boxes)])
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Text of the loops' sources, and the text that breaks them. pieces: whether only copies of pieces notice."""
+    """Text of the loops' sources, and the text that breaks them. pieces: whether only copies of pieces notice it."""
 
     before: str
     after: str
@@ -52,11 +52,11 @@ class Broken:
 
     @property
     def isa(self) -> str:
-        """An instruction set that notices: SSE2 has no pieces."""
+        """An instruction set that notices it. SSE2 has no pieces."""
         return "neon" if "neon" in SETS else "avx2" if self.pieces else "baseline"
 
     def program(self, folder: Path) -> Path:
-        """The test program of the broken sources, which are written to the folder."""
+        """Return the test program of the broken sources, which it writes to the folder."""
         names = [
             *KERNELS.glob("copy_loops.*"),
             *(KERNELS / f"{name}" for name in ("pieces.c", "pieces.h", "picked.h", "turned.h")),

@@ -1,4 +1,4 @@
-"""Builds the engine and its driver: each object once per content, for all test processes."""
+"""Builds the engine and its driver, each object once per content for all test processes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ COMMON = ("-std=gnu11", "-g1", "-pthread", '-DDMLGATHER_SOURCES=""')
 ADDRESS = ("-O1", *building.ADDRESS)
 THREAD = ("-O1", *building.THREAD)
 FAST = (*FLAGS, "-Werror")
-"""As the engine is built for use."""
+"""Flags of an engine for use."""
 QUICK = ("-O1", "-DNDEBUG")
-"""Compiles soonest, and asserts nothing: for engines that are broken on purpose."""
+"""Flags for broken engines: the fastest compilation, without assertions."""
 
 Unit = tuple[Path, tuple[str, ...]]
-"""A source file and the flags that it alone has."""
+"""A source file and its own flags."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """One binary. flags: of the compiler and the linker; engine: the folder of the sources; compiler: its command."""
+    """A binary. flags: of the compiler and the linker. engine: the folder of the sources. compiler: its command."""
 
     flags: tuple[str, ...]
     engine: Path = ENGINE
     compiler: tuple[str, ...] = field(default_factory=lambda: (building.compiler(),))
     processor: str = platform.machine()
     broken: str = ""
-    """The one instruction set whose loops come from `engine`; the others' are the sound ones, compiled before. Empty: all do."""
+    """The only instruction set whose loops come from `engine`; the others are the correct ones. Empty: all loops come from it."""
 
     def path(self) -> Path:
-        """The program, built by the first process that asks for this content."""
+        """Return the program. The first process that asks for this content builds it."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(self._compiled, self.units()))
 
@@ -50,7 +50,7 @@ class Driver:
         return built.once("engine", (self.compiler, self.flags), objects, "driver", link)
 
     def units(self) -> Iterator[Unit]:
-        """What is compiled."""
+        """The compiled units."""
         yield DRIVER, ()
         for source in sorted(self.engine.glob("*.c")):
             if source.stem.endswith("_loops"):
@@ -61,7 +61,7 @@ class Driver:
                 yield source, ()
 
     def command(self, unit: Unit) -> tuple[str, ...]:
-        """What compiles a unit, but for its file and the folder of headers."""
+        """Return the command that compiles a unit, without its file and the folder of headers."""
         return (*self.compiler, *COMMON, *self.flags, *unit[1])
 
     def _compiled(self, unit: Unit) -> Path:

@@ -1,4 +1,4 @@
-"""Engines that are not the one in `cpu_kernels/`: with small block sizes, and broken on purpose."""
+"""Variants of the engine in `cpu_kernels/`: with small block sizes, and with deliberate errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SMALL = {
     "vectors.h": {"STREAMED": 128, "STREAMED_RUN": 128},
     "picked.h": {"SHARED_LOADS": 8},
 }
-"""Sizes in place of those that were measured, so that small plans take the ways of large ones."""
+"""Replacements of the measured sizes, so that small plans use the code for large ones."""
 
 
 def small_engine(folder: Path) -> Path:
-    """A copy of the engine with these sizes."""
+    """Return a copy of the engine with these sizes."""
     engine = _copy(folder)
     _shrink(engine)
     return engine
@@ -36,7 +36,7 @@ def small_engine(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A line of a file of the engine, and the text that breaks it. small: whether it takes small block sizes to notice."""
+    """A line of a file of the engine, and the text that breaks it. small: whether only small block sizes notice it."""
 
     file: str
     before: str
@@ -44,7 +44,7 @@ class Mutation:
     small: bool = False
 
     def engine(self, folder: Path) -> Path:
-        """A copy of the engine with this mutation. AssertionError if the text is not there exactly once."""
+        """Return a copy of the engine with this mutation. AssertionError unless the text occurs exactly once."""
         engine = _copy(folder)
         text = (engine / self.file).read_text()
         assert text.count(self.before) == 1, f"{self.file} has {self.before!r} {text.count(self.before)} times, expected once"

@@ -1,4 +1,4 @@
-"""Words for the engine's entry, legal or not, and what must be said of them: the constructor of `IndexPlan` judges."""
+"""Words for the engine's entry, legal or not, and the expected answer. Judge: the constructor of `IndexPlan`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.cpu_kernels.cases import HEAD_WORDS, POLICIES, SETS, Case, Settings, 
 from tests.cpu_kernels.making import random_settings
 
 MOST_BYTES = 2**62
-"""Of a buffer or of an output: the engine may refuse from here on."""
+"""Size of a buffer or of an output from which the engine may refuse a plan."""
 
 SMALL = 100_000
-"""Bytes of buffers, and elements of an output, up to which a plan is run."""
+"""Greatest size of buffers in bytes, and of an output in elements, of plans that are run."""
 
 INTERESTING = (
     *(0, 1, -1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 32, 64, 100, 4096, 65_535, 65_536, 65_537),
@@ -31,11 +31,11 @@ TYPES = {(kind.bytes, int(kind.signed)): kind for kind in IndexType}
 
 
 class RefusedError(Exception):
-    """The words are no plan, or none that can be run."""
+    """Words that are no plan, or none that can be run."""
 
 
 def plan_of(words: Sequence[int], stated: int) -> IndexPlan:
-    """The plan that the words state. RefusedError where they state none."""
+    """Return the plan that the words state. RefusedError if they state none."""
     if stated < HEAD_WORDS:
         raise RefusedError("no head")
     rank, count, element, index_bytes, signed, policy, in_extent, index_extent, out_extent, *rest = words[:HEAD_WORDS]
@@ -76,7 +76,7 @@ def plan_of(words: Sequence[int], stated: int) -> IndexPlan:
 
 
 def lenient(words: Sequence[int]) -> bool:
-    """Whether the engine may accept what `plan_of` refuses: values that it does not look at, or takes for a truth value."""
+    """Return True if the engine may accept what `plan_of` refuses: unused values, or truth values above 1."""
     *head, signed = words[:5]
     policy, fill = words[5], words[11:13]
     return (
@@ -85,7 +85,7 @@ def lenient(words: Sequence[int]) -> bool:
 
 
 def too_large(plan: IndexPlan) -> bool:
-    """Whether the engine may refuse the plan for its size: no machine has such buffers."""
+    """Return True if the engine may refuse the plan for its size, because no machine has such buffers."""
     output = prod(size for size in plan.shape if size)
     extents = (plan.in_extent, plan.out_extent, output)
     indices = plan.index_extent * (plan.index_type.bytes if plan.index_type else 1)
@@ -94,7 +94,7 @@ def too_large(plan: IndexPlan) -> bool:
 
 
 def is_small(plan: IndexPlan) -> bool:
-    """Whether the plan can be run in exact buffers soon."""
+    """Return True if the plan runs quickly in exact buffers."""
     extents = (
         plan.in_extent,
         plan.out_extent,
@@ -106,7 +106,7 @@ def is_small(plan: IndexPlan) -> bool:
 
 
 def is_ambiguous(plan: IndexPlan) -> bool:
-    """Whether two positions have one output address."""
+    """Return True if two positions have the same output address."""
     if plan.empty:
         return False
     addresses = np.array([plan.out_offset])
@@ -117,7 +117,7 @@ def is_ambiguous(plan: IndexPlan) -> bool:
 
 
 def judged(words: Sequence[int], stated: int, rng: random.Random) -> Case:
-    """The case of these words: refused, accepted, or run where the plan is small."""
+    """Return the case of these words: refused, accepted, or run if the plan is small."""
     title = f"{stated} of {len(words)} words: {list(words[:60])}"
     try:
         plan = plan_of(words, stated)
@@ -137,14 +137,14 @@ def in_64_bits(value: int) -> int:
 
 
 def tight(plan: IndexPlan) -> IndexPlan:
-    """The same plan with the smallest extents."""
+    """Return the same plan with the smallest extents."""
     spans = (plan.in_reach, plan.index_reach, plan.out_reach)
     ends = [span[1] + 1 if span else 0 for span in spans]
     return replace(plan, in_extent=ends[0], index_extent=ends[1], out_extent=ends[2])
 
 
 def stretched(plan: IndexPlan, by: int) -> IndexPlan:
-    """The same plan with `by` times as much between its elements."""
+    """Return the same plan with distances between elements multiplied by `by`."""
     return replace(
         plan,
         out_strides=tuple(by * step for step in plan.out_strides),
@@ -167,7 +167,7 @@ def stretched(plan: IndexPlan, by: int) -> IndexPlan:
 
 
 def changed(words: list[int], rng: random.Random) -> list[int]:
-    """Words of which one to four are others, and sometimes the policy and a limit."""
+    """Return the words with one to four changes, sometimes in the policy and a limit."""
     rank, lookups = words[:2]
     if lookups and rng.random() < 0.2:
         words[5] = rng.randrange(len(POLICIES))
@@ -181,7 +181,7 @@ def changed(words: list[int], rng: random.Random) -> list[int]:
 
 
 def random_words(rng: random.Random) -> list[int]:
-    """Words of the right number, with a head that is legal now and then."""
+    """Return the right number of words, sometimes with a legal head."""
     rank, count = rng.choice((0, 1, 1, 2, 3)), rng.choice((0, 1, 1, 2))
     words = [rng.choice(INTERESTING) for _ in range(HEAD_WORDS + 3 * rank + count * (4 + rank))]
     words[:2] = rank, count
@@ -193,7 +193,7 @@ def random_words(rng: random.Random) -> list[int]:
 
 
 def entry_cases(rng: random.Random, count: int) -> Iterator[Case]:
-    """Legal plans, plain, tight and stretched; words near legal ones; words far from any; and false lengths."""
+    """Yield legal plans, plain, tight and stretched; nearly legal words; random words; and wrong lengths."""
     for _ in range(count):
         plan = tight(random_plan(rng, elements=rng.choice((20, 300)))) if rng.random() < 0.5 else random_plan(rng, elements=300)
         if rng.random() < 0.3:
@@ -214,5 +214,5 @@ def entry_cases(rng: random.Random, count: int) -> Iterator[Case]:
 
 
 def fits(plan: IndexPlan) -> bool:
-    """Whether the plan's numbers are words."""
+    """Return True if the plan's numbers are words."""
     return all(-(2**63) <= word < 2**63 for word in plan_words(plan, Settings()))

@@ -1,4 +1,4 @@
-"""Plans whose source, indices or output lie gigabytes apart, over sparse buffers: where 32 bits do not reach."""
+"""Plans whose source, indices or output span gigabytes in sparse buffers, so that 32-bit offsets do not suffice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAR = 2**32
 
 
 def addresses(shape: Sequence[int], strides: Sequence[int], offset: int) -> NDArray[np.int64]:
-    """offset + o·strides for every o."""
+    """Return offset + o·strides for every o."""
     found = np.array([offset])
     for size, step in zip(shape, strides, strict=True):
         found = np.add.outer(found, np.arange(size) * step).ravel()
@@ -27,14 +27,14 @@ def addresses(shape: Sequence[int], strides: Sequence[int], offset: int) -> NDAr
 
 
 def sparse(array: NDArray[Any], at: NDArray[np.int64]) -> Memory:
-    """A buffer of which only these elements matter."""
+    """Return a buffer that contains only these elements."""
     unique, size = np.unique(at), array.itemsize
     runs = np.split(unique, np.flatnonzero(np.diff(unique) > 1) + 1)
     return Memory(array.nbytes, 0, tuple(Part(int(run[0]) * size, array[run].tobytes()) for run in runs))
 
 
 def far_case(plan: IndexPlan, settings: Settings, rng: random.Random) -> Case:
-    """A run of the plan: elements and indices that it reads are random, all others are 0."""
+    """Return a run of the plan. The elements and indices that it reads are random, and all others are 0."""
     noise, dtype = np.random.default_rng(rng.getrandbits(64)), np.dtype(f"V{plan.element_bytes}")
     indices, index_memory = None, Memory(0, 0, ())
     if plan.index_type is not None:
@@ -77,7 +77,7 @@ def _packed_output(plan: IndexPlan) -> dict[str, Any]:
 
 
 def _index(lookup: Lookup, low: int, high: int, rng: random.Random) -> int:
-    """An index of a type from `low` to `high`: at a power of two, at an end of the axis, or out of bounds."""
+    """Return an index of a type from `low` to `high`: at a power of two, at an end of the axis, or out of bounds."""
     near = (0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, lookup.limit - 1, lookup.limit - 2, lookup.limit // 2)
     good = [value for value in near if 0 <= value < lookup.limit]
     bad = (
@@ -98,19 +98,19 @@ def _index(lookup: Lookup, low: int, high: int, rng: random.Random) -> int:
 
 
 def far_plans(rng: random.Random) -> Iterator[IndexPlan]:
-    """Each reaches beyond 2^31 or 2^32 in another way."""
+    """Yield plans that reach beyond 2^31 or 2^32 in different ways."""
     for kind in (IndexType.INT64, IndexType.UINT64, IndexType.UINT32):
         yield _gather((301,), 1, (FAR + 5, 1), kind, rng)  # the limit
-        yield _gather((3, 200), 1, (2**20, 4099), kind, rng)  # the product with the step, of a run
-        yield _gather((90, 3), 2, (2**20, 4099), kind, rng)  # of a unit
+        yield _gather((3, 200), 1, (2**20, 4099), kind, rng)  # the product with the step of a run
+        yield _gather((90, 3), 2, (2**20, 4099), kind, rng)  # the product with the step of a unit
     yield _gather((90,), 4, (2**30, 1), IndexType.INT32, rng)
-    for limit in (2**30, 2**30 + 1):  # the last that 32 bits reach, the first that they do not
+    for limit in (2**30, 2**30 + 1):  # the last product within 32 bits, and the first beyond
         yield _gather((90,), 1, (limit, 2), IndexType.INT32, rng)
     yield _gather((90,), 1, (9, 2**29), IndexType.INT8, rng)
     yield _gather((90,), 1, (9, -(2**29)), IndexType.INT8, rng)
     yield _gather((90,), 1, (2, 2**32 + 1), IndexType.UINT8, rng)
     yield replace(_gather((90,), 1, (1000, 1), IndexType.INT64, rng), lookups=(Lookup((1,), 0, 1000, 2**33, 1),))  # the wrap
-    # Two lookups, or a lookup and a step along its dimension, that reach far together.
+    # Two lookups, or a lookup and a step along its dimension, that only together reach far.
     half = Lookup((1, 2), 0, 2**30, 2**30, 1)
     yield _looked(
         (9, 8), (0, 0), (half, replace(half, index_offset=3, in_stride=2)), extents=(3 * 2**30, 30), kind=IndexType.INT64, rng=rng
@@ -135,7 +135,7 @@ def far_plans(rng: random.Random) -> Iterator[IndexPlan]:
 
 
 def _gather(shape: tuple[int, ...], size: int, reach: tuple[int, int], kind: IndexType, rng: random.Random) -> IndexPlan:
-    """Looked-up elements, or rows where the shape has two dimensions. reach: the limit and its step."""
+    """Return a plan for looked-up elements, or rows for a shape of two dimensions. reach: the limit and its step."""
     limit, step = reach
     rows = (0,) * (len(shape) - 1)
     wrap = limit if kind.signed else 0
@@ -167,7 +167,7 @@ def _looked(
     kind: IndexType,
     rng: random.Random,
 ) -> IndexPlan:
-    """Looked-up bytes. extents: of the input and of the indices."""
+    """Return a plan for looked-up bytes. extents: of the input and of the indices."""
     strides = tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
     policy = rng.choice((OutOfBounds.CLAMP, OutOfBounds.RAISE, OutOfBounds.PROMISE))
     return IndexPlan(

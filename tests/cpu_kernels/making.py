@@ -1,4 +1,4 @@
-"""Cases for the engine: random plans, and those that reach each kind of work, each inner loop and each measured block size."""
+"""Cases for the engine: random plans, and plans for each kind of work, each inner loop and each measured block size."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, random_buffers, random_plan, random_runs
-from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, view
+from tests.backends.shapes import Kind, Shaped, gather, gather_elements, gather_nd, readable, view
 from tests.cpu_kernels.cases import AT_END, Case, Settings, machine_sets
 
 BLOCK_UNITS = (0, 1, 7, 40, 300)
-"""Units of a block; 0: as measured."""
-
-
-def readable(plan: IndexPlan) -> bool:
-    """Whether the plan may run: under CLAMP and PROMISE no axis of size 0 is indexed."""
-    return plan.empty or plan.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) or all(k.limit for k in plan.lookups)
+"""Units of a block; 0: the measured number."""
 
 
 def random_settings(rng: random.Random, sets: tuple[str, ...] | None = None) -> Settings:
@@ -36,7 +31,7 @@ def random_case(
     callers: int = 1,
     data_at: int | None = None,
 ) -> Case:
-    """A plan, random if not given, over random buffers at random addresses. Indices lie at multiples of their size."""
+    """Return a case of a plan, random by default, over random buffers. Addresses of indices are multiples of their size."""
     while plan is None or not readable(plan):
         kind = rng.random()
         plan = random_plan(rng) if kind < 0.65 else random_runs(rng) if kind < 0.95 else random_plan(rng, elements=20_000)
@@ -51,25 +46,25 @@ def random_cases(rng: random.Random, count: int) -> Iterator[Case]:
 
 
 def wide(plan: IndexPlan) -> IndexPlan:
-    """The same plan with 64-bit offsets, because of a lookup that accepts nearly every index and moves nothing."""
+    """Return the same plan with 64-bit offsets, because of a lookup that accepts nearly every index and moves nothing."""
     first, kind = plan.lookups[0], plan.index_type
     wrap = 2**40 if kind is not None and kind.signed else 0
     return replace(plan, lookups=(*plan.lookups, replace(first, limit=2**40, wrap=wrap, in_stride=0)))
 
 
 def apart(plan: IndexPlan, room: int = 1) -> IndexPlan:
-    """The same plan with room between the output's rows."""
+    """Return the same plan with gaps between the output's rows."""
     row = plan.shape[-1]
     strides = tuple(step // row * (row + room) for step in plan.out_strides[:-1])
     return replace(plan, out_strides=(*strides, 1), out_extent=plan.out_extent // row * (row + room))
 
 
 UNIT_BYTES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 192, 1000, 1030)
-"""Bytes of a looked-up unit: each class of loops, its ends and what is beside them."""
+"""Sizes of a looked-up unit in bytes: the ends of each class of loops, their neighbours, and sizes in between."""
 
 
 def each_load(rng: random.Random) -> Iterator[IndexPlan]:
-    """Looked-up units and runs of every size, side by side, apart and turned; shared columns; narrow and wide offsets."""
+    """Yield looked-up units and runs of every size, adjacent, apart and turned; shared columns; narrow and wide offsets."""
     for unit, size, is_apart, is_wide in product(UNIT_BYTES, ELEMENT_BYTES, (False, True), (False, True)):
         if unit % size or (unit // size > 16 and size == 1 and unit < 1000 and rng.random() < 0.5):
             continue
@@ -91,7 +86,7 @@ def each_load(rng: random.Random) -> Iterator[IndexPlan]:
 
 
 def overlapping_rows(kind: Kind, rows: int, columns: int) -> IndexPlan:
-    """output[a, i] = input[indices[i], a + i], of windows that overlap."""
+    """output[a, i] = input[indices[i], a + i], with overlapping windows."""
     plan = gather((2, rows + columns), (columns,), 0, kind).plan
     return replace(
         plan,
@@ -122,7 +117,7 @@ def turned_rows(kind: Kind, rows: int = 50, columns: int = 70) -> IndexPlan:
 
 
 def looked_up(kind: Kind) -> tuple[IndexPlan, ...]:
-    """Small plans of each kind of looked-up work: units, units with a pattern, with two lookups, in rows, parts, runs."""
+    """Return small plans of each kind of looked-up work: units, units with a pattern, with two lookups, in rows, parts, runs."""
     return (
         gather((40,), (50,), 0, kind).plan,
         gather((6, 20), (9,), 1, kind).plan,
@@ -139,7 +134,7 @@ def looked_up(kind: Kind) -> tuple[IndexPlan, ...]:
 
 
 def hostile_indices(plan: IndexPlan, rng: random.Random) -> Iterator[np.ndarray]:
-    """Indices in bounds but for three that are the same extreme, for each extreme of the type; then extremes alone."""
+    """Yield indices that are in bounds except three equal extremes, for each extreme of the type; then only extremes."""
     assert plan.index_type is not None
     info = np.iinfo(plan.index_type.value.lower())
     limits = {lookup.limit for lookup in plan.lookups if lookup.limit < 2**31}
@@ -153,7 +148,7 @@ def hostile_indices(plan: IndexPlan, rng: random.Random) -> Iterator[np.ndarray]
 
 
 def hostile_cases(rng: random.Random, share: float = 1.0) -> Iterator[Case]:
-    """Every policy, index type, kind of looked-up work and extreme (a share of them)."""
+    """Yield a share of the combinations of policies, index types, kinds of looked-up work and extremes."""
     for policy, index_type in product(OutOfBounds, IndexType):
         for plan in looked_up(Kind(rng.choice(ELEMENT_BYTES), index_type, policy)):
             for chosen in (plan, wide(plan)):
@@ -164,7 +159,7 @@ def hostile_cases(rng: random.Random, share: float = 1.0) -> Iterator[Case]:
 
 
 def views(size: int, rng: random.Random) -> tuple[Shaped, ...]:
-    """Plans without lookups: each kind of box, with sizes that are no multiples of a vector or a tile."""
+    """Return plans without lookups: each kind of box, with sizes that are not multiples of a vector or a tile."""
     a, b, c = rng.randint(20, 90), rng.randint(20, 150), rng.randint(2, 9)
     step = rng.choice((2, 2, 3, 4, 5, 8))
     return (
@@ -194,7 +189,7 @@ def views(size: int, rng: random.Random) -> tuple[Shaped, ...]:
 
 
 def pieces(size: int, rng: random.Random) -> tuple[Shaped, ...]:
-    """Short pieces of the output, each from several places: patches, windows, blocks of pixels, small transpositions."""
+    """Return short pieces of the output with several sources: patches, windows, blocks of pixels, small transpositions."""
     n, b, c, k = rng.randint(1, 5), rng.randint(2, 9), rng.randint(1, 5), rng.randint(2, 5)
     step, many = rng.randint(1, 6), rng.randint(30, 200)
     return (
@@ -211,12 +206,12 @@ def pieces(size: int, rng: random.Random) -> tuple[Shaped, ...]:
         view((c, 20, 30), lambda x: sliding_window_view(x, (k, b), (1, 2)).transpose(1, 2, 0, 3, 4), size),
         view((many, 1), lambda x: np.broadcast_to(x, (many, b)), size),
         view((n, 1, k, 1), lambda x: np.broadcast_to(x, (n, many, k, b)), size),
-        view((9 + k, 1), lambda x: np.broadcast_to(x, (9 + k, 40)), size),  # pieces of fewer bytes than a vector, and a rest
+        view((9 + k, 1), lambda x: np.broadcast_to(x, (9 + k, 40)), size),  # pieces smaller than a vector, and a rest
     )
 
 
 def view_cases(rng: random.Random, sets: Sequence[str] = ()) -> Iterator[Case]:
-    """Every kind of box for every element size and instruction set, whose source begins and ends with its memory."""
+    """Yield every kind of box for every element size and instruction set. The source begins and ends with its memory."""
     for size, loops, at in product(ELEMENT_BYTES, sets or machine_sets(), (0, AT_END)):
         for shaped in views(size, rng):
             yield random_case(rng, replace(random_settings(rng), loops=loops), shaped.plan, data_at=at)
@@ -232,7 +227,7 @@ def load_cases(rng: random.Random, sets: Sequence[str] = ()) -> Iterator[Case]:
 
 
 def long_wrap(index_type: IndexType) -> IndexPlan:
-    """Negative values stay far above the limit, unless the wrap loses its high bits."""
+    """Return a plan whose wrapped negative values stay far above the limit, unless the wrap loses its high bits."""
     lookup = Lookup((1,), index_offset=0, limit=5, wrap=2**31 + 5, in_stride=1)
     return IndexPlan(
         (60,), (1,), (0,), element_bytes=4, in_extent=5, out_extent=60, lookups=(lookup,), index_type=index_type, index_extent=60
@@ -240,7 +235,7 @@ def long_wrap(index_type: IndexType) -> IndexPlan:
 
 
 def many_places() -> IndexPlan:
-    """24,000 indices that two dimensions look up in another order: more than a block has room for, in few bytes."""
+    """Return a plan for 24,000 indices that two dimensions look up in another order: more than a block's space, in few bytes."""
     lookup = Lookup((1, 60), index_offset=0, limit=9, wrap=9, in_stride=1)
     return IndexPlan(
         (60, 400), (400, 1), (0, 0), element_bytes=1, in_extent=9, out_extent=24_000, lookups=(lookup,),
@@ -249,7 +244,7 @@ def many_places() -> IndexPlan:
 
 
 def measured(rng: random.Random) -> Iterator[IndexPlan]:
-    """Plans large enough for each measured block size: columns of blocks, parts of long runs, stores past the cache, threads."""
+    """Yield plans for each measured block size: columns of blocks, parts of long runs, stores past the cache, threads."""
     policy, index_type = rng.choice(list(OutOfBounds)), rng.choice((IndexType.INT32, IndexType.UINT64))
     yield gather_elements((1500, 701), 0, Kind(1, IndexType.INT16, policy)).plan
     yield gather_elements((700, 350), 0, Kind(4, index_type, policy)).plan
@@ -273,6 +268,6 @@ def measured_cases(rng: random.Random) -> Iterator[Case]:
 
 
 def forced_cases(rng: random.Random, loops: str, count: int) -> Iterator[Case]:
-    """Each kind of box and class of units, hostile indices, and random plans, by the loops of one instruction set."""
+    """Return each kind of box and class of units, hostile indices, and random plans, for the loops of one instruction set."""
     cases = chain(view_cases(rng, (loops,)), load_cases(rng, (loops,)), hostile_cases(rng, 0.02), random_cases(rng, count))
     return (case.forced(loops) for case in cases)

@@ -1,4 +1,4 @@
-"""Ways to break the CPU engine, of each of which a case of `noticed.json` takes notice."""
+"""Deliberate errors in the CPU engine, each noticed by a case of `noticed.json`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The case that notices each broken engine: how it is stored, and how one is searched for.
+"""The stored case that notices each broken engine, and the search for one.
 
-A search draws the same cases each time: it has no seed but the number of the draw.
+A search tries the same cases each time. Its only seed is the number of the try.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tests.cpu_kernels.making import hostile_cases, load_cases, random_case, ran
 from tests.cpu_kernels.mutations import MUTATIONS
 
 NO_HELPERS = {"DMLGATHER_NUM_THREADS": "1"}
-"""All parts of a call are executed by its caller, in their order: no case notices by luck."""
+"""Lets the caller of a call execute all parts in order, so that no case depends on chance."""
 
 FAR_BYTES = 2**24
-"""Of a buffer from which a case's buffers are sparse."""
+"""Size of a buffer from which a case's buffers are sparse."""
 
 TRIALS = 5
-"""Runs, each of which must notice before a case is stored."""
+"""Number of runs that must all notice the error before a case is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noticing:
-    """A case: the words of its plan, legal or not; the seed of its buffers; and the instruction set (on arm64, it is neon)."""
+    """A case: the words of its plan, legal or not, the seed of its buffers, and the instruction set (on arm64 it is neon)."""
 
     words: tuple[int, ...]
     seed: int
@@ -48,16 +48,16 @@ class Noticing:
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Noticing:
-        """What `tests/noticed.json` has of it."""
+        """Return the case of an entry in `tests/noticed.json`."""
         return cls(tuple(stored["words"]), stored["seed"], stored["loops"])
 
     @property
     def forced(self) -> str:
-        """The instruction set that executes it on this machine."""
+        """The instruction set that executes the case on this machine."""
         return "neon" if "neon" in processors.SETS else self.loops
 
     def case(self) -> Case:
-        """With random buffers, and what the reference says of them. It depends on nothing that draws plans."""
+        """Return the case with random buffers and the reference's result. No generator of plans is used."""
         rng = random.Random(self.seed)
         words = (*self.words[: HEAD_WORDS - 1], SETS[self.forced], *self.words[HEAD_WORDS:])
         try:
@@ -71,7 +71,7 @@ class Noticing:
         return replace(Case.of(plan, _buffers(plan, rng), settings, at=at), ambiguous=is_ambiguous(plan))
 
     def notices(self, mutation: Mutation, folder: Path) -> bool:
-        """Whether the case fails on the broken engine. EngineError if it fails on the sound one."""
+        """Return True if the case fails on the broken engine. EngineError if it fails on the correct one."""
         (folder / "broken").mkdir()
         case, sound = self.case(), small_engine(folder) if mutation.small else engine_build.ENGINE
         run(engine_build.Driver(engine_build.QUICK, sound).path(), [case], folder, environment=NO_HELPERS)
@@ -79,12 +79,12 @@ class Noticing:
 
 
 def broken_driver(mutation: Mutation, loops: str, folder: Path) -> Path:
-    """The driver with the broken engine; loops of other instruction sets are the sound ones."""
+    """Return the driver with the broken engine. The loops of other instruction sets are the correct ones."""
     return engine_build.Driver(engine_build.QUICK, mutation.engine(folder), broken=loops).path()
 
 
 def fails(driver: Path, cases: Sequence[Case], folder: Path) -> int | None:
-    """The first case that goes wrong; None: no case does."""
+    """Return the first failed case, or None."""
     return _first_failure(lambda: run(driver, cases, folder, environment=NO_HELPERS))
 
 
@@ -102,7 +102,7 @@ def _bytes(plan: IndexPlan) -> int:
 
 
 def _buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
-    """Random elements, and indices of which none, few or many are out of bounds."""
+    """Return random elements, and indices of which none, few or many are out of bounds."""
     indices = None
     if plan.index_type is not None:
         info = np.iinfo(plan.index_type.value.lower())
@@ -119,7 +119,7 @@ def _buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
 
 
 def every_kind(rng: random.Random) -> Iterator[Case]:
-    """Cases of each maker."""
+    """Return cases of each maker."""
     plain = (replace(random_settings(rng), block_units=0) for _ in range(400))
     shared = (replace(random_settings(rng), threads=4, block_units=1) for _ in range(100))
     return chain(
@@ -135,7 +135,7 @@ def every_kind(rng: random.Random) -> Iterator[Case]:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Cases to try, the smallest first, and a file of them."""
+    """Cases to try, in increasing size, and a file of them."""
 
     tried: list[Noticing]
     file: Path
@@ -143,8 +143,11 @@ class Draw:
 
     @classmethod
     def of(cls, number: int, loops: str, folder: Path) -> Draw:
-        """The same cases each time."""
-        known = (0, *(SETS[name] for name in machine_sets()))  # words that are refused for their set alone are not, with another
+        """Return the same cases each time."""
+        known = (
+            0,
+            *(SETS[name] for name in machine_sets()),
+        )  # words that are refused only for their set would be accepted with another one
         drawn = [
             case
             for case in every_kind(random.Random(number))
@@ -160,14 +163,14 @@ class Draw:
 
 
 class Search:
-    """Searches with draws that it keeps."""
+    """A search that keeps its cases."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.draws = folder, dict[tuple[int, str], Draw]()
         self.loops: list[str] = [name for name in machine_sets() if name != "avx512"]
 
     def case(self, mutation: Mutation) -> Noticing:
-        """One that notices in each trial; draws until there is one."""
+        """Return a case that notices the error in each trial."""
         for number, loops in ((number, loops) for number in count() for loops in self.loops):
             with tempfile.TemporaryDirectory(dir=self.folder) as name:
                 driver = broken_driver(mutation, loops, Path(name))
@@ -191,21 +194,21 @@ class Search:
 
 
 def find(name: str) -> dict[str, Any]:
-    """A case of a mutation, as it is stored."""
+    """Return the case of a mutation in the stored format."""
     found = _search().case(MUTATIONS[name])
     return {"loops": found.loops, "seed": found.seed, "words": found.words}
 
 
 @cache
 def _search() -> Search:
-    """One for all, which keeps its draws until the process ends."""
+    """Return the search of this process."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     return Search(Path(folder.name))
 
 
 def judge(name: str, stored: dict[str, Any]) -> tuple[str, str]:
-    """What a stored case finds wrong in the sound engine and in the broken one."""
+    """Return the faults of a stored case in the correct and in the broken engine."""
     case = Noticing.of(stored)
     with tempfile.TemporaryDirectory() as folder:
         try:

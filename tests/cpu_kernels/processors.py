@@ -1,4 +1,4 @@
-"""What this machine can execute: its own instruction sets, and processors that qemu emulates. What it cannot is skipped."""
+"""The instruction sets of this machine, and processors that qemu emulates. Tests of others are skipped."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hatch_build import LOOPS
 from tests.cpu_kernels.cases import machine_sets
 
 SETS = tuple(LOOPS[platform.machine()])
-"""The instruction sets for which the engine is compiled here."""
+"""Instruction sets of the engine on this platform."""
 NAMES = {"baseline": "SSE2", "avx2": "AVX2 with BMI2", "avx512": "AVX-512 with VBMI", "neon": "NEON"}
 
 
 def need(*sets: str) -> None:
-    """Skip the test where the processor lacks one of these instruction sets."""
+    """Skip the test if the processor lacks one of these instruction sets."""
     for name in sets:
         if name not in machine_sets():
             pytest.skip(f"this processor has no {NAMES[name]}: its loops were not run")
@@ -25,7 +25,7 @@ def need(*sets: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Emulated:
-    """A processor that qemu emulates, with these options; and the instruction sets that the engine finds there."""
+    """A processor that qemu emulates with these options, and the instruction sets that the engine finds there."""
 
     name: str
     machine: str
@@ -33,7 +33,7 @@ class Emulated:
     sets: tuple[str, ...]
 
     def launcher(self) -> tuple[str, ...]:
-        """The command that runs a program on it. Skips the test where qemu is not there."""
+        """Return the command that runs a program on it. Skip the test without qemu."""
         program = f"qemu-{self.machine}"
         found = shutil.which(program) or shutil.which(f"{program}-static")
         if found is None:
@@ -41,7 +41,7 @@ class Emulated:
         return (found, *self.options)
 
 
-# Without what a system alone uses and qemu does not emulate, of which it would warn.
+# Leaves out features that only a system uses. qemu does not emulate them and would print a warning.
 HASWELL = Emulated(
     "a processor with AVX2 and without AVX-512",
     "x86_64",

@@ -1,13 +1,12 @@
-"""The engine's calls on NumPy's arrays as they are: which it takes, and what addresses it passes on. NumPy's own answers judge.
+"""The engine's calls on unconverted arrays of NumPy: the arrays it accepts, and the addresses it passes on. Judge: NumPy.
 
-A stand-in runs the programs, so that an engine that takes wrong arrays is noticed before it touches their memory.
+A stand-in runs the programs, so that an engine that accepts wrong arrays is noticed before it touches their memory.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import subprocess
 import sys
 import warnings
 import weakref
@@ -24,6 +23,7 @@ from dmlgather.backends.cpu.engine import SMALL, Engine
 from dmlgather.backends.devices import CPU
 from dmlgather.backends.footprints import WRITEABLE, logical, signature_on
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from tests import processes
 from tests.cpu_kernels import building
 from tests.cpu_kernels.engines import Mutation
 
@@ -33,9 +33,9 @@ ROWS = IndexPlan((2, 3), (3, 1), (0, 1), 4, 30, 6, lookups=(LOOKUP,), index_type
 COPY = IndexPlan((6,), (1,), (1,), 4, 6, 6)
 
 
-def given() -> Arrays:
-    """Data of negative strides, whose lowest element is not its first one, indices, and an output between other elements: far
-    apart in one room.
+def call_arrays() -> Arrays:
+    """Return data with negative strides, whose lowest element is not its first, indices, and an output between other elements.
+    They lie far apart in one room.
     """
     room = np.zeros(4096, np.uint8)
     x = room[256:496].view("f4").reshape(10, 6)[::-1, ::-2]
@@ -48,7 +48,7 @@ def frozen(array: Any) -> Any:
 
 
 def over(array: Any, out: Any, shift: int) -> Any:
-    """An array like `out` in the room of `array`, `shift` bytes behind the first byte of that."""
+    """Return an array like `out` in the room of `array`, `shift` bytes after its first byte."""
     start = byte_bounds(array)[0] - byte_bounds(array.base)[0] + shift
     return np.ndarray(out.shape, out.dtype, array.base, start, out.strides)
 
@@ -60,7 +60,7 @@ def around(out: Any) -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """How the arrays of a call differ from those that the call was made for, and whether it takes them."""
+    """Differences between a call's arrays and those of its signatures, and whether the call accepts them."""
 
     changed: Callable[[Any, Any, Any], Sequence[Any]]
     taken: bool = False
@@ -68,7 +68,7 @@ class Case:
 
 CASES = {
     "the same arrays": Case(lambda x, i, y: (x, i, y), taken=True),
-    "others of the same signatures": Case(lambda x, i, y: given(), taken=True),
+    "others of the same signatures": Case(lambda x, i, y: call_arrays(), taken=True),
     "read-only inputs": Case(lambda x, i, y: (frozen(x), frozen(i), y), taken=True),
     "an output that ends where the data begins": Case(lambda x, i, y: (x, i, over(x, y, -around(y))), taken=True),
     "an output that begins where the data ends": Case(lambda x, i, y: (x, i, over(x, y, around(x))), taken=True),
@@ -99,7 +99,7 @@ CASES = {
 
 
 class StandIn:
-    """An engine that does nothing but to tell what it was called with."""
+    """An engine that only records its arguments."""
 
     def __init__(self, library: Path) -> None:
         self.engine, functions = Engine(library), ctypes.CDLL(str(library))
@@ -107,7 +107,7 @@ class StandIn:
         self._seen.restype = ctypes.POINTER(ctypes.c_void_p * 4)
 
     def call(self, plan: IndexPlan, arrays: Arrays) -> Callable[..., bool]:
-        """A call for arrays of these signatures."""
+        """Return a call for arrays of these signatures."""
         found = [signature_on(CPU, array) for array in arrays]
         spans = [(each.start, each.end) for each in (logical("", signature) for signature in found)]
         made = self.engine.prepare(plan).fast_path(found, spans)
@@ -119,7 +119,7 @@ class StandIn:
         return [pointer or 0 for pointer in self._seen().contents[1:]]
 
     def held(self) -> bool:
-        """Whether Python's lock was held in it."""
+        """Whether the last run held Python's lock."""
         return bool(self._held())
 
 
@@ -129,8 +129,8 @@ def stand_in() -> StandIn:
 
 
 def wrong(stand_in: StandIn, case: Case) -> str:
-    """What is wrong with a call in this case; nothing if nothing is."""
-    first = given()
+    """Return the faults of a call in this case."""
+    first = call_arrays()
     call = stand_in.call(ROWS, first)
     arrays = case.changed(*first)
     taken = call(*arrays)
@@ -142,7 +142,7 @@ def wrong(stand_in: StandIn, case: Case) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_only_arrays_of_the_signatures_are_taken(stand_in: StandIn, name: str) -> None:
+def test_a_call_takes_only_arrays_of_its_signatures(stand_in: StandIn, name: str) -> None:
     assert not wrong(stand_in, CASES[name])
 
 
@@ -159,7 +159,7 @@ def test_an_array_that_changes_in_place_is_noticed(stand_in: StandIn, name: str)
         assert call(*arrays) is taken
 
 
-def test_an_array_that_moves_is_found_again(stand_in: StandIn) -> None:
+def test_the_address_of_a_resized_array_is_current(stand_in: StandIn) -> None:
     x, y = np.zeros(6, "f4"), np.zeros(6, "f4")
     call = stand_in.call(COPY, [x, y])
     for size in (1 << 20, 6):
@@ -168,7 +168,7 @@ def test_an_array_that_moves_is_found_again(stand_in: StandIn) -> None:
     assert stand_in.seen() == [x.ctypes.data, 0, y.ctypes.data]
 
 
-def test_arrays_without_dimensions_and_without_elements(stand_in: StandIn) -> None:
+def test_arrays_without_dimensions_or_elements_are_taken(stand_in: StandIn) -> None:
     one = IndexPlan((), (), (), 4, 1, 1)
     for shape, plan in (((), one), ((0, 3), COPY), ((1,) * 64, one)):
         x, y = np.zeros(shape, "f4"), np.zeros(shape, "f4")
@@ -178,29 +178,29 @@ def test_arrays_without_dimensions_and_without_elements(stand_in: StandIn) -> No
         assert not call(x, np.zeros((*shape, 1)[-64:], "f8"))
 
 
-def test_a_bad_index_is_left_to_who_can_say_which(stand_in: StandIn) -> None:
-    arrays = given()
+def test_a_call_with_a_bad_index_is_not_taken(stand_in: StandIn) -> None:
+    arrays = call_arrays()
     assert not stand_in.call(replace(ROWS, out_of_bounds=OutOfBounds.RAISE), arrays)(*arrays)
     assert stand_in.seen()[2] == arrays[2].ctypes.data
 
 
 @pytest.mark.parametrize("elements", [SMALL // 4, SMALL // 4 + 1])
-def test_only_large_calls_give_up_the_interpreter_lock(stand_in: StandIn, elements: int) -> None:
+def test_only_large_calls_release_the_interpreter_lock(stand_in: StandIn, elements: int) -> None:
     arrays = [np.zeros(elements, "f4"), np.zeros(elements, "f4")]
     call = stand_in.call(IndexPlan((elements,), (1,), (1,), 4, elements, elements), arrays)
     assert call(*arrays)
     assert stand_in.held() is (elements * 4 <= SMALL)
 
 
-def test_strides_that_no_array_has(stand_in: StandIn) -> None:
-    """A caller may state them where there is one element or none."""
+def test_impossible_strides_have_no_fast_path(stand_in: StandIn) -> None:
+    """A caller may state such strides for one element or none."""
     stated = (np.dtype("f4"), (1, 6), (2**63, 4), WRITEABLE)
     assert stand_in.engine.prepare(COPY).fast_path([stated, stated], [(0, 24), (0, 24)]) is None
 
 
 def test_a_call_keeps_its_program_and_no_array(stand_in: StandIn) -> None:
     frees = ctypes.CDLL(str(building.program("engine_stand_in.c", building.LIBRARY)))["frees"]
-    arrays, counts = given(), list[int]()
+    arrays, counts = call_arrays(), list[int]()
     call = stand_in.call(ROWS, arrays)
     gc.collect()
     before = frees()
@@ -213,10 +213,10 @@ def test_a_call_keeps_its_program_and_no_array(stand_in: StandIn) -> None:
     assert frees() == before + 1
 
 
-def test_a_call_keeps_its_engine() -> None:
-    """Threads whose first calls race may load it twice: one of the two is kept by the calls alone."""
+def test_a_call_keeps_its_engine_alive() -> None:
+    """Threads whose first calls race may load it twice. Only the calls keep one of the two alive."""
     found = StandIn(building.program("engine_stand_in.c", building.LIBRARY))
-    engine, call = weakref.ref(found.engine), found.call(ROWS, arrays := given())
+    engine, call = weakref.ref(found.engine), found.call(ROWS, arrays := call_arrays())
     del found
     gc.collect()
     assert engine() is not None
@@ -250,7 +250,7 @@ BROKEN = {
     "no overlap is looked for": ("low[i] < high[out] && ", "0 && ", "an output that ends behind the indices' begin"),
     "no indices": ("out > 1 ? (void *)low[1]", "out > 2 ? (void *)low[1]", "the same arrays"),
 }
-"""Ways to break the engine's call: what is written in the place of what, and the case that notices it."""
+"""Errors in the engine's call: the replaced text, its replacement, and the case that notices it."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -261,7 +261,7 @@ def test_a_broken_call_is_noticed(tmp_path: Path, name: str) -> None:
 
 
 def test_nothing_beyond_a_call_is_read() -> None:
-    """Under AddressSanitizer and UBSan, on array objects and a record whose parts have exactly the size that they need."""
+    """AddressSanitizer and UBSan check array objects and a record whose parts have exactly the needed size."""
     driver = building.program("array_calls_driver.c", building.ADDRESS)
-    done = subprocess.run([driver], capture_output=True, text=True, check=False)
+    done = processes.run([driver])
     assert (done.returncode, done.stderr) == (0, ""), done.stderr

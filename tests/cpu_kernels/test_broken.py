@@ -1,4 +1,4 @@
-"""A stored case passes through the CPU engine, and fails on one that is broken in one line."""
+"""A stored case passes in the CPU engine, and fails in an engine with an error in one line."""
 
 from __future__ import annotations
 

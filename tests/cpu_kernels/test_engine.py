@@ -1,4 +1,4 @@
-"""The engine gives the reference's bits in buffers of exact size: under sanitizers, as built for use, by each instruction set."""
+"""The engine gives the reference's bits in buffers of exact size, with sanitizers, as built for use, on each instruction set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan
-from tests import seeds
 from tests.backends.shapes import Kind, gather
 from tests.cpu_kernels import engine_build, processors
 from tests.cpu_kernels.cases import AT_END, Case, EngineError, Memory, Part, Settings, plan_words, run
@@ -32,31 +31,26 @@ from tests.cpu_kernels.making import (
 from tests.cpu_kernels.processors import SETS
 
 pytestmark = pytest.mark.slow
-"""Compiling the engine under sanitizers takes half a minute. tests/backends judges the engine that is installed."""
+"""Compiling the engine with sanitizers takes half a minute. tests/backends tests the installed engine."""
 
 LOOPS = ("run", "strided", "short run", "tiled", "transposed", "picked")
 WORK = ("looked-up units", "looked-up runs", "looked-up parts", "index checks", "constant fill", "nothing", *LOOPS)
-"""What `dmlgather_describe` calls the kinds of work, and the inner loops of copies."""
-
-
-@pytest.fixture
-def rng() -> random.Random:
-    return seeds.rng()
+"""The names of kinds of work and of inner loops of copies in `dmlgather_describe`."""
 
 
 def all_kinds(rng: random.Random, count: int) -> Iterator[Case]:
-    """Random plans, each kind of box, each class of units, some of the hostile indices, and what lies far apart."""
+    """Return random plans, each kind of box, each class of units, some hostile indices, and far apart elements."""
     return chain(random_cases(rng, count), view_cases(rng), load_cases(rng), hostile_cases(rng, 0.05), far_cases(rng))
 
 
-def test_every_kind_of_work_is_clean(rng: random.Random, tmp_path: Path) -> None:
+def test_every_kind_of_work_passes_the_sanitizers(rng: random.Random, tmp_path: Path) -> None:
     said = run(engine_build.Driver(engine_build.ADDRESS).path(), all_kinds(rng, 800), tmp_path)
     for name in WORK:
         assert any(name in line for line in said), f"no program has {name}"
 
 
-def test_small_blocks_are_clean(rng: random.Random, tmp_path: Path) -> None:
-    """Stores past the cache, columns of blocks, parts of runs and tiles, which only large plans have in the engine for use."""
+def test_small_blocks_pass_the_sanitizers(rng: random.Random, tmp_path: Path) -> None:
+    """Stores past the cache, columns of blocks, parts of runs and tiles need large plans in the engine for use."""
     plain = (replace(random_settings(rng), block_units=0) for _ in range(800))
     cases = chain((random_case(rng, settings) for settings in plain), view_cases(rng), load_cases(rng))
     said = run(engine_build.Driver(engine_build.ADDRESS, small_engine(tmp_path)).path(), cases, tmp_path)
@@ -65,24 +59,24 @@ def test_small_blocks_are_clean(rng: random.Random, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loops", SETS)
-def test_the_loops_of_each_instruction_set(loops: str, rng: random.Random, tmp_path: Path) -> None:
-    """The engine for use: with the measured block sizes, and pages without access before and behind the buffers."""
+def test_the_loops_of_each_instruction_set_equal_the_reference(loops: str, rng: random.Random, tmp_path: Path) -> None:
+    """The engine for use has the measured block sizes. Pages before and behind the buffers are inaccessible."""
     processors.need(loops)
     run(engine_build.Driver(engine_build.FAST).path(), forced_cases(rng, loops, 150), tmp_path)
 
 
-def test_the_engine_for_use(rng: random.Random, tmp_path: Path) -> None:
-    """What lies far apart, what is large, and any words."""
+def test_the_optimised_engine_equals_the_reference(rng: random.Random, tmp_path: Path) -> None:
+    """The cases are far apart plans, large plans, and any words."""
     cases = chain(far_cases(rng), measured_cases(rng), entry_cases(rng, 300))
     run(engine_build.Driver(engine_build.FAST).path(), cases, tmp_path)
 
 
-def test_words_are_refused_or_safe(rng: random.Random, tmp_path: Path) -> None:
+def test_any_words_are_refused_or_executed_safely(rng: random.Random, tmp_path: Path) -> None:
     run(engine_build.Driver(engine_build.ADDRESS).path(), entry_cases(rng, 3000), tmp_path)
 
 
-def test_blocks_of_any_size_are_clean(rng: random.Random, tmp_path: Path) -> None:
-    """The number of units in a block is a word of the plan like any other."""
+def test_blocks_of_any_size_pass_the_sanitizers(rng: random.Random, tmp_path: Path) -> None:
+    """A word of the plan gives the number of units in a block."""
     sizes = (2**63 - 1, 2**63 - 16, 2**62, 2**31)
     cases = [random_case(rng, replace(random_settings(rng), block_units=size)) for size in sizes for _ in range(150)]
     said = run(engine_build.Driver(engine_build.ADDRESS).path(), cases, tmp_path)
@@ -91,7 +85,7 @@ def test_blocks_of_any_size_are_clean(rng: random.Random, tmp_path: Path) -> Non
 
 
 def test_threads_do_not_race(rng: random.Random, tmp_path: Path) -> None:
-    """Helpers of one call, and callers that share a program."""
+    """The cases have helpers of one call, and callers that share a program."""
     cases = []
     for _ in range(300):
         settings = replace(random_settings(rng), threads=rng.choice((2, 3, 4)), block_units=rng.choice((1, 7, 40)))
@@ -111,7 +105,7 @@ def test_thousands_of_dimensions_need_little_stack(rng: random.Random, tmp_path:
 
 
 def _among_ones(plan: IndexPlan, ones: int, rng: random.Random) -> IndexPlan:
-    """The same plan with dimensions of size 1 between its own, whose strides can be any."""
+    """Return the same plan with additional dimensions of size 1 and any strides."""
     places = sorted(rng.randrange(ones) for _ in plan.shape)
 
     def mixed(own: tuple[int, ...], between: int) -> tuple[int, ...]:
@@ -130,8 +124,8 @@ def _among_ones(plan: IndexPlan, ones: int, rng: random.Random) -> IndexPlan:
 
 
 @pytest.mark.parametrize("flags", [engine_build.ADDRESS, engine_build.FAST], ids=["sanitized", "for use"])
-def test_the_driver_notices(flags: tuple[str, ...], rng: random.Random, tmp_path: Path) -> None:
-    """Buffers that are a byte too small, a byte or an offset that differs, a verdict that differs; and says which case it was."""
+def test_the_driver_notices_wrong_cases(flags: tuple[str, ...], rng: random.Random, tmp_path: Path) -> None:
+    """Wrong cases have buffers that are a byte too small, or a different byte, offset or verdict. The driver names the case."""
     driver = engine_build.Driver(flags).path()
     plan = gather((9, 70), (12,), 0, Kind(1, policy=OutOfBounds.RAISE)).plan
     buffers = random_buffers(plan, rng)
@@ -159,7 +153,7 @@ def test_the_driver_notices(flags: tuple[str, ...], rng: random.Random, tmp_path
 
 
 def _cut(memory: Memory, *, flipped: bool = False) -> Memory:
-    """A buffer without its last byte, or with another one."""
+    """Return a buffer without its last byte, or with a different one."""
     (part,) = memory.parts
     if flipped:
         return replace(memory, parts=(Part(0, part.content[:-1] + bytes([part.content[-1] ^ 1])),))

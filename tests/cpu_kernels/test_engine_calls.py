@@ -1,4 +1,4 @@
-"""How the compiled engine is loaded and called, judged by a stand-in in C that includes its header and tells what it got."""
+"""Loading and calling the compiled engine. Judge: a stand-in in C that includes its header and reports its arguments."""
 
 from __future__ import annotations
 
@@ -20,17 +20,14 @@ from hypothesis import strategies as st
 from dmlgather import host
 from dmlgather.backends.cpu import engine
 from dmlgather.backends.cpu.engine import Engine
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import OutOfBounds
 from dmlgather.selftest.random_plans import random_plan
 from tests.cpu_kernels import building
+from tests.cpu_kernels.test_array_calls import COPY, ROWS
 
 PACKAGE = Path(engine.__file__).parents[2]
-LOOKUP = Lookup((1, 0), index_offset=0, limit=10, wrap=10, in_stride=3)
-ROWS = IndexPlan((2, 3), (3, 1), (0, 1), 4, 30, 6, lookups=(LOOKUP,), index_type=IndexType.INT64, index_extent=2)
-COPY = IndexPlan((6,), (1,), (1,), 4, 6, 6)
-
 C_POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
-"""`enum policy` of the header."""
+"""The policies in the order of `enum policy` in the header."""
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +40,13 @@ def stand_in(library: Path) -> Engine:
     return Engine(library)
 
 
-def told(text: str) -> list[tuple[str, list[int]]]:
-    """What the stand-in tells: the names of the header, each with its words."""
+def parsed(text: str) -> list[tuple[str, list[int]]]:
+    """Return the stand-in's report: the names of the header, each with its words."""
     return [(name, [*map(int, words)]) for name, *words in map(str.split, text.splitlines())]
 
 
 @given(seed=st.integers(0, 2**32))
-def test_a_plan_arrives_as_the_header_names_it(stand_in: Engine, seed: int) -> None:
+def test_a_plan_arrives_in_the_fields_of_the_header(stand_in: Engine, seed: int) -> None:
     rng = random.Random(seed)
     plan = random_plan(rng)
     threads, units, loops = rng.randrange(1, 9), rng.randrange(99), rng.choice(("", "baseline", "avx2", "avx512"))
@@ -72,10 +69,10 @@ def test_a_plan_arrives_as_the_header_names_it(stand_in: Engine, seed: int) -> N
     for lookup in plan.lookups:
         expected.append(("lookup", [lookup.index_offset, lookup.limit, lookup.wrap, lookup.in_stride]))
         expected.append(("index_strides", [*lookup.index_strides]))
-    assert told(stand_in.prepare(plan, threads, units, loops).describe()) == expected
+    assert parsed(stand_in.prepare(plan, threads, units, loops).describe()) == expected
 
 
-def test_what_the_engine_refuses_is_an_error(stand_in: Engine) -> None:
+def test_a_plan_that_the_engine_refuses_is_an_error(stand_in: Engine) -> None:
     with pytest.raises(ValueError, match=r"refuses this plan, or has no memory for it \(loops 'neon'\): shape \[6\]"):
         stand_in.prepare(COPY, loops="neon")
 
@@ -117,7 +114,7 @@ def test_a_bound_call_keeps_its_program_and_its_arrays(library: Path, stand_in: 
     assert frees() == before + 1
 
 
-def test_an_engine_that_is_there_is_told(monkeypatch: pytest.MonkeyPatch, library: Path) -> None:
+def test_status_describes_the_loaded_engine(monkeypatch: pytest.MonkeyPatch, library: Path) -> None:
     monkeypatch.setattr(engine, "LIBRARY", library)
     monkeypatch.delenv("DMLGATHER_PURE", raising=False)
     monkeypatch.setenv("DMLGATHER_NUM_THREADS", "1")
@@ -135,7 +132,7 @@ def test_an_engine_that_is_there_is_told(monkeypatch: pytest.MonkeyPatch, librar
     ],
     ids=["absent", "not a library", "a library without the functions"],
 )
-def test_why_there_is_no_engine_is_told(monkeypatch: pytest.MonkeyPatch, path: str, words: str) -> None:
+def test_status_says_why_there_is_no_engine(monkeypatch: pytest.MonkeyPatch, path: str, words: str) -> None:
     monkeypatch.setattr(engine, "LIBRARY", Path(path))
     monkeypatch.delenv("DMLGATHER_PURE", raising=False)
     assert engine.load() is None
@@ -164,7 +161,7 @@ def test_the_environment_can_forbid_the_engine(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", " ", "²", "0" * 30])
-def test_a_number_of_threads_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, stand_in: Engine, value: str) -> None:
+def test_a_malformed_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, stand_in: Engine, value: str) -> None:
     monkeypatch.setenv("DMLGATHER_NUM_THREADS", value)
     with pytest.raises(ValueError, match=rf"DMLGATHER_NUM_THREADS is '{value}', expected a positive number of threads"):
         stand_in.prepare(COPY)

@@ -1,4 +1,4 @@
-"""What takes minutes: other processors, and as many rounds of random cases as ENGINE_ROUNDS says (ci/heavy engine)."""
+"""Tests that take minutes: other processors, and ENGINE_ROUNDS rounds of random cases (ci/heavy engine)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import seeds
 from tests.cpu_kernels import engine_build
 from tests.cpu_kernels.cases import Case, run
 from tests.cpu_kernels.engines import small_engine
@@ -33,16 +32,11 @@ from tests.cpu_kernels.processors import ARM64, HASWELL, OLDEST, SETS, X86_64, E
 pytestmark = pytest.mark.heavy
 
 ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "10"))
-"""Of each of the long tests. A time instead would draw more on a faster machine, and a seed would not say what."""
-
-
-@pytest.fixture
-def rng() -> random.Random:
-    return seeds.rng()
+"""Rounds of each of the long tests. A time limit would draw more on a faster machine, so a seed would not repeat a run."""
 
 
 def rounds(rng: random.Random) -> Iterator[random.Random]:
-    """A generator of its own for each round."""
+    """Return a separate generator for each round."""
     return (random.Random(rng.getrandbits(64)) for _ in range(ROUNDS))
 
 
@@ -53,27 +47,27 @@ def everything(rng: random.Random) -> Iterator[Case]:
 
 @pytest.mark.parametrize("flags", [engine_build.ADDRESS, engine_build.FAST], ids=["sanitized", "for use"])
 @pytest.mark.parametrize("size", ["measured", "small"])
-def test_random_cases(flags: tuple[str, ...], size: str, rng: random.Random, tmp_path: Path) -> None:
-    """The engine, and the one with small block sizes."""
+def test_random_cases_equal_the_reference(flags: tuple[str, ...], size: str, rng: random.Random, tmp_path: Path) -> None:
+    """The engine for use, and the one with small block sizes."""
     driver = engine_build.Driver(flags, engine_build.ENGINE if size == "measured" else small_engine(tmp_path)).path()
     for one in rounds(rng):
         run(driver, everything(one), tmp_path)
 
 
-def test_every_hostile_index(rng: random.Random, tmp_path: Path) -> None:
-    """Each policy, index type, kind of looked-up work and extreme."""
+def test_every_extreme_index_passes_the_sanitizers(rng: random.Random, tmp_path: Path) -> None:
+    """The cases have each policy, index type, kind of looked-up work and extreme."""
     run(engine_build.Driver(engine_build.ADDRESS).path(), hostile_cases(rng), tmp_path)
 
 
-def test_no_race(rng: random.Random, tmp_path: Path) -> None:
+def test_random_calls_have_no_race(rng: random.Random, tmp_path: Path) -> None:
     driver = engine_build.Driver(engine_build.THREAD).path()
     for one in rounds(rng):
         settings = (replace(random_settings(one), threads=one.choice((2, 3, 4))) for _ in range(1000))
         run(driver, (random_case(one, each, callers=one.choice((1, 2, 4, 8))) for each in settings), tmp_path)
 
 
-def test_arm64(rng: random.Random, tmp_path: Path) -> None:
-    """The same on an emulated processor, compiled by zig's clang."""
+def test_the_engine_for_arm64_equals_the_reference(rng: random.Random, tmp_path: Path) -> None:
+    """The cases run on an emulated processor. The clang of zig compiles the engine."""
     launcher = ARM64.launcher()
     compiler = (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl")
     driver = engine_build.Driver(("-O2", "-static"), compiler=compiler, processor="aarch64").path()
@@ -83,8 +77,8 @@ def test_arm64(rng: random.Random, tmp_path: Path) -> None:
 
 @X86_64
 @pytest.mark.parametrize("processor", [HASWELL, OLDEST], ids=["AVX2", "oldest"])
-def test_other_x86_64(processor: Emulated, rng: random.Random, tmp_path: Path) -> None:
-    """As built for use. The engine has the loops of that processor, takes the best of them, and refuses those that it lacks."""
+def test_the_engine_uses_the_loops_of_an_emulated_x86_64(processor: Emulated, rng: random.Random, tmp_path: Path) -> None:
+    """The engine is built for use. It has the processor's loops, uses the best of them, and refuses the missing ones."""
     launcher = processor.launcher()
     some = random_case(rng)
     refused = [replace(some.forced(name), accepted=False, callers=0) for name in SETS if name not in processor.sets]

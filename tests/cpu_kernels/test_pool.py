@@ -1,4 +1,4 @@
-"""The threads of the CPU engine under ThreadSanitizer, AddressSanitizer and UBSan; and proof that a broken pool is noticed."""
+"""The threads of the CPU engine under ThreadSanitizer, AddressSanitizer and UBSan, and broken pools that they notice."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tests import built
+from tests import built, processes
 from tests.cpu_kernels.building import ADDRESS, KERNELS, LIBRARY, THREAD, program, zig
 
 DRIVER = "pool_driver.c"
 OPTIONS = {"TSAN_OPTIONS": "atexit_sleep_ms=0", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
 
 
-def driven(driver: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What the driver did. It ends by itself after 60 seconds."""
+def run_driver(driver: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Return the driver's result. The driver ends after 60 seconds at the latest."""
     known = {name: value for name, value in os.environ.items() if name != "DMLGATHER_NUM_THREADS"}
-    return subprocess.run(
-        [driver, *map(str, words)], capture_output=True, text=True, check=False, env={**known, **OPTIONS, **environment}
-    )
+    return processes.run([driver, *map(str, words)], env={**known, **OPTIONS, **environment})
 
 
 def clean(driver: Path, *words: object, **environment: str) -> str:
-    done = driven(driver, *words, **environment)
+    done = run_driver(driver, *words, **environment)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout.strip()
 
@@ -35,12 +33,12 @@ def clean(driver: Path, *words: object, **environment: str) -> str:
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
 @pytest.mark.parametrize("cpus", [1, 2, 8])
 def test_every_part_is_executed_once_for_many_callers(flags: tuple[str, ...], cpus: int) -> None:
-    """Callers that call again within a part, too, and helpers that fall asleep in between."""
+    """Callers also call again within a part, and helpers fall asleep in between."""
     clean(program(DRIVER, flags), "storm", cpus, 8)
 
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-def test_a_helper_takes_part_and_leaves_signals_to_others(flags: tuple[str, ...]) -> None:
+def test_a_helper_takes_part_and_blocks_signals(flags: tuple[str, ...]) -> None:
     clean(program(DRIVER, flags), "meet", 2, 60)
 
 
@@ -51,35 +49,37 @@ def test_the_caller_waits_for_no_helper_that_has_not_started(flags: tuple[str, .
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
 @pytest.mark.parametrize("failures", [1, 30, 100000])
-def test_threads_that_cannot_be_had(flags: tuple[str, ...], failures: int) -> None:
-    """The calls go on without them; and with them when the system has some again."""
+def test_calls_go_on_without_threads_that_cannot_start(flags: tuple[str, ...], failures: int) -> None:
+    """The calls use the threads again when the system can start them."""
     clean(program(DRIVER, flags), "failing", 8, failures)
 
 
 @pytest.mark.parametrize(("cpus", "created"), [(1, 0), (2, 1), (5, 4)])
-def test_no_more_helpers_than_other_cpus(cpus: int, created: int) -> None:
+def test_there_are_at_most_as_many_helpers_as_other_cpus(cpus: int, created: int) -> None:
     assert clean(program(DRIVER, ADDRESS), "created", cpus) == str(created)
 
 
-def test_no_more_helpers_than_the_environment_allows() -> None:
+def test_the_environment_limits_the_number_of_helpers() -> None:
     assert clean(program(DRIVER, ADDRESS), "created", 8, DMLGATHER_NUM_THREADS="3") == "2"
 
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
 @pytest.mark.parametrize("way", ["both", "awaited", "woken", "too late", "taken", "one failure"])
-def test_a_thread_that_is_held_where_a_fault_would_be(flags: tuple[str, ...], way: str) -> None:
-    """Each way of the driver that notices a broken pool."""
+def test_the_sound_pool_passes_where_broken_ones_fail(flags: tuple[str, ...], way: str) -> None:
+    """The driver has several ways that notice broken pools."""
     clean(program(DRIVER, flags), way, 2, 2)
 
 
 @pytest.mark.parametrize("way", ["forks", "fork within"])
-def test_forks_and_an_exit_in_the_middle_of_calls(way: str) -> None:
-    """Without a sanitizer: a fork copies the locks of theirs that other threads hold, and the child waits for one for ever."""
+def test_a_process_may_fork_and_exit_during_calls(way: str) -> None:
+    """This test has no sanitizer. A fork copies the locks that a sanitizer's other threads hold, so the child would wait for
+    ever.
+    """
     clean(program(DRIVER, ()), way, 2 if way == "fork within" else 4, 15)
 
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-def test_an_exit_in_the_middle_of_calls(flags: tuple[str, ...]) -> None:
+def test_a_process_may_exit_during_calls(flags: tuple[str, ...]) -> None:
     clean(program(DRIVER, flags), "forks", 4, 0, TSAN_OPTIONS="atexit_sleep_ms=0:report_thread_leaks=0")
 
 
@@ -100,19 +100,19 @@ for _ in range(5):
 """
 
 
-def test_python_forks_and_exits_in_the_middle_of_calls() -> None:
+def test_python_may_fork_and_exit_during_calls() -> None:
     command = [sys.executable, "-W", "ignore", "-c", PYTHON, str(program(DRIVER, LIBRARY))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = processes.run(command, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_one_cpu_by_affinity() -> None:
+def test_cpu_affinity_limits_the_number_of_helpers() -> None:
     cpus = os.sched_getaffinity(0)
     driver = program(DRIVER, ADDRESS)
     assert clean(driver, "cpus", 0) == str(len(cpus))
     one = ["taskset", "--cpu-list", str(min(cpus))]
     for way, says in (("cpus", "1"), ("created", "0")):
-        done = subprocess.run([*one, driver, way, "0"], capture_output=True, text=True, timeout=60, check=False)
+        done = processes.run([*one, driver, way, "0"], timeout=60)
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, says, "")
 
 
@@ -134,7 +134,7 @@ def test_one_cpu_by_affinity() -> None:
     ],
 )
 def test_the_environment_lowers_the_number_of_cpus(text: str, cpus: int) -> None:
-    """What is no positive decimal integer counts as absent. More CPUs than 1024 are counted."""
+    """A value that is no positive decimal integer counts as absent. More than 1024 CPUs are counted."""
     assert clean(program(DRIVER, ADDRESS), "cpus", 6000, DMLGATHER_NUM_THREADS=text) == str(cpus)
 
 
@@ -146,7 +146,7 @@ BOTH, FORK, MEET = ("both", 2, 2), ("fork within", 2), ("meet", 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Text of pool.c, the text that breaks it, the way of the driver that notices, and what is said then."""
+    """Text of pool.c, the text that breaks it, the driver's way that notices, and the message."""
 
     before: str
     after: str
@@ -183,14 +183,14 @@ BROKEN = {
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_pool_is_noticed(name: str, tmp_path: Path) -> None:
-    """In every run: the driver holds threads where the fault is. The sound pool passes the same ways above."""
+    """The driver stops threads at the fault, so every run notices it. The correct pool passes the same ways above."""
     broken = BROKEN[name]
     text = (KERNELS / "pool.c").read_text()
     assert text.count(broken.before) == 1
     (tmp_path / "pool.c").write_text(text.replace(broken.before, broken.after))
     (tmp_path / "pool.h").write_bytes((KERNELS / "pool.h").read_bytes())
     flags = () if broken.way is FORK else THREAD
-    done = driven(program(DRIVER, (*flags, "-Wno-error"), tmp_path), *broken.way)
+    done = run_driver(program(DRIVER, (*flags, "-Wno-error"), tmp_path), *broken.way)
     assert done.returncode
     assert re.search(broken.says, done.stderr), done.stderr
 
@@ -203,6 +203,6 @@ WINDOWS, LINUX, MACOS = (
 
 
 @pytest.mark.parametrize("target", [*WINDOWS, *LINUX, *MACOS])
-def test_it_compiles_for_every_platform(target: str, tmp_path: Path) -> None:
-    """Without a warning."""
+def test_the_pool_compiles_for_every_platform(target: str, tmp_path: Path) -> None:
+    """The compilation gives no warning."""
     built.run([*zig(target), "-O2", "-c", str(KERNELS / "pool.c"), "-o", str(tmp_path / "pool.o")])

@@ -1,4 +1,4 @@
-"""A picture as facts: what an XML parser finds in it."""
+"""The facts of a picture, read by an XML parser."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Box:
     opacity: float = 1.0
 
     def holds(self, point: Point, margin: float = 0.0) -> bool:
-        """Whether a point lies inside, at least `margin` from the border."""
+        """Return True if a point lies inside, at least `margin` from the border."""
         x, y = point
         return self.x + margin < x < self.x + self.width - margin and self.y + margin < y < self.y + self.height - margin
 
     def meets(self, point: Point) -> bool:
-        """Whether a point lies on the border."""
+        """Return True if a point lies on the border."""
         x, y = point
         near = self.x - 0.11 <= x <= self.x + self.width + 0.11 and self.y - 0.11 <= y <= self.y + self.height + 0.11
         return near and not self.holds(point, 0.11)
@@ -40,7 +40,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Join:
-    """A line from input to output. strokes: its parts, as points along them; curves have many."""
+    """A line from input to output. strokes: its parts, as points along them. Curves have many."""
 
     source: Cell
     target: Cell
@@ -52,18 +52,18 @@ class Join:
 
     @property
     def sources(self) -> list[Cell]:
-        """The cells that are read, in the order of those that are written."""
+        """The read cells, in the order of the written ones."""
         return along(self.source, self.cells, self.step)
 
     @property
     def targets(self) -> list[Cell]:
-        """The cells that are written."""
+        """The written cells."""
         return along(self.target, self.cells, 1)
 
 
 @dataclass(frozen=True)
 class Label:
-    """A text that is drawn, where its line begins, ends or has its middle."""
+    """A text, with the position of its start, end or middle."""
 
     text: str
     x: float
@@ -76,7 +76,7 @@ class Label:
 
 
 class Picture:
-    """A picture with one operator; all coordinates are those of the page."""
+    """A picture with one operator, in the coordinates of the page."""
 
     def __init__(self, text: str) -> None:
         self.root = ElementTree.fromstring(text)
@@ -139,7 +139,7 @@ class Picture:
 
     @property
     def words(self) -> str:
-        """All text that is drawn."""
+        """All texts."""
         return " ".join(label.text for label in self.labels)
 
     @property
@@ -153,7 +153,7 @@ def cell(text: str) -> Cell:
 
 
 def strokes_of(path: str) -> list[list[Point]]:
-    """The parts of a path of the commands M, L and C, as points at most two units apart."""
+    """Return the parts of a path of the commands M, L and C, as points at most two units apart."""
     strokes: list[list[Point]] = []
     for command, rest in re.findall(r"([MLC])([^MLC]*)", path):
         numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", rest)]
@@ -168,12 +168,12 @@ def strokes_of(path: str) -> list[list[Point]]:
 
 
 def bezier(points: list[Point], at: float) -> Point:
-    """The point of a curve with these controls; of a straight line with two."""
+    """Return the point of a curve with these controls. Two controls give a straight line."""
     while len(points) > 1:
         points = [(a + (c - a) * at, b + (d - b) * at) for (a, b), (c, d) in pairwise(points)]
     return points[0]
 
 
 def along(start: Cell, count: int, step: int) -> list[Cell]:
-    """`count` cells from `start` on, each `step` columns after the one before."""
+    """Return `count` cells from `start` on, `step` columns apart."""
     return [(*start[:-1], start[-1] + number * step) for number in range(count)] if start else [start]

@@ -1,4 +1,4 @@
-"""What pictures say. Judges: the operators' documented references, and NumPy, on inputs whose elements are their addresses."""
+"""The contents of pictures. Judges: the operators' documented references, and NumPy, on inputs that contain their addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tensor(data_type: str, *sizes: int, **fields: Any) -> dg.BufferTensorDesc:
 
 
 def rows(table: tuple[int, ...], count: int, data_type: str = "FLOAT32", index_type: str = "INT64") -> dg.GatherOperatorDesc:
-    """A lookup of `count` rows of a table."""
+    """Return a lookup of `count` rows of a table."""
     return dg.GatherOperatorDesc(
         input_tensor=tensor(data_type, *table),
         indices_tensor=tensor(index_type, 1, count),
@@ -44,7 +44,7 @@ def rows(table: tuple[int, ...], count: int, data_type: str = "FLOAT32", index_t
 
 
 def addresses(of: dg.BufferTensorDesc) -> NDArray[np.int64]:
-    """Each element's address in its buffer, in elements, of shape Sizes."""
+    """Return each element's address in its buffer, in elements, of shape Sizes."""
     found = np.zeros(of.sizes, np.int64)
     for axis, (size, stride) in enumerate(zip(of.sizes, of.element_strides, strict=True)):
         shape = [size if other == axis else 1 for other in range(of.rank)]
@@ -53,7 +53,7 @@ def addresses(of: dg.BufferTensorDesc) -> NDArray[np.int64]:
 
 
 def check_against(picture: Picture, expected: NDArray[np.int64], data: NDArray[np.int64], names: tuple[str, str]) -> None:
-    """Every output cell, every input cell and every join say what `expected` and `data`, both of addresses, do."""
+    """Assert that output cells, input cells and joins show `expected` and `data`, both of addresses."""
     given, made = names
     for at, label in picture.texts.get(made, {}).items():
         assert label == str(expected[at])
@@ -67,7 +67,7 @@ def check_against(picture: Picture, expected: NDArray[np.int64], data: NDArray[n
 
 
 def check_ends(join: Join, read: dict[Cell, Box], written: dict[Cell, Box]) -> None:
-    """A line meets the border of each cell that it joins, or of their outermost one if they are neighbours at the edge."""
+    """Assert that a line meets the border of each cell that it joins, or their outermost one for neighbours at the edge."""
     ends = [point for stroke in join.strokes for point in (stroke[0], stroke[-1])]
     for cells, boxes, outermost in ((join.sources, read, max(join.sources)), (join.targets, written, min(join.targets))):
         met = {cell for cell in cells if any(boxes[cell].meets(end) for end in ends)}
@@ -77,7 +77,7 @@ def check_ends(join: Join, read: dict[Cell, Box], written: dict[Cell, Box]) -> N
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
-def test_a_descriptors_picture_is_what_its_documentation_says(seed: int) -> None:
+def test_a_diagram_of_a_descriptor_shows_the_documented_result(seed: int) -> None:
     problem = strategies.problem(seed)
     desc = problem.desc
     described = [desc.tensor(field) for field in desc.operator.inputs]
@@ -97,8 +97,8 @@ def test_a_descriptors_picture_is_what_its_documentation_says(seed: int) -> None
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
-def test_invented_indices_are_what_the_picture_shows(seed: int) -> None:
-    """What the index cells say, put through the documented reference, is what the output cells say."""
+def test_a_diagram_without_indices_shows_invented_ones(seed: int) -> None:
+    """The documented reference gives the values of the output cells for those of the index cells."""
     desc, level = strategies.described(seed)
     picture = Picture(dg.compile(desc, level=level).explain().picture())
     if "IndicesTensor" not in picture.texts:
@@ -116,8 +116,8 @@ def test_invented_indices_are_what_the_picture_shows(seed: int) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_values_are_those_of_the_documented_examples(example: Example) -> None:
-    """The value in each cell is the documented one, and the address below it is where InputTensor has that value."""
+def test_a_diagram_shows_the_values_of_documented_examples(example: Example) -> None:
+    """Each cell has the documented value. The address below it is that of the value in InputTensor."""
     data, *indices = example.arrays
     picture = Picture(dg.compile(example.desc).explain().picture(indices[0] if indices else None, data))
     for at, value in picture.texts["OutputTensor"].items():
@@ -129,8 +129,8 @@ def test_values_are_those_of_the_documented_examples(example: Example) -> None:
         assert picture.below["InputTensor"][at] == f"@{addresses(example.desc.tensor('input_tensor'))[at]}"
 
 
-def test_values_of_any_type_and_length() -> None:
-    """A value that is too long for its cell is shortened; a hint has all of it."""
+def test_long_values_are_shortened() -> None:
+    """The cell has the shortened value, and its hint has all of it."""
     desc = rows((4, 1), 4, "FLOAT64")
     values = np.array([[1 / 3], [-0.0], [np.nan], [1e300]])
     picture = Picture(dg.compile(desc).explain().picture([[0, 1, 2, 3]], data=values))
@@ -154,7 +154,7 @@ def test_every_cell_of_a_small_tensor_is_drawn() -> None:
 
 
 def test_an_index_out_of_range_is_marked_and_explained() -> None:
-    """Rows 2, 4 and -5 of a table of four: the second and third do not exist."""
+    """The indices are 2, 4 and -5 into a table of four rows. The second and the third are out of range."""
     desc, indices = rows((4, 3), 3), np.array([[2, 4, -5]])
     outcomes = {"clamp": "clamped", "raise": "refused"}
     for policy, outcome in outcomes.items():
@@ -173,8 +173,8 @@ def test_an_index_out_of_range_is_marked_and_explained() -> None:
     assert "out of range" not in Picture(dg.compile(desc).explain().picture(np.array([[0, 1, -4]]))).words
 
 
-def test_a_large_tensor_is_cut_out_where_it_is_read() -> None:
-    """The fingerprint of an embedding: of 30522 rows, those that the first tokens name."""
+def test_a_large_tensor_is_drawn_where_it_is_read() -> None:
+    """An embedding with 30522 rows shows the rows of the first tokens."""
     tokens = np.random.default_rng(7).integers(0, 30522, (1, 128))
     picture = Picture(dg.compile(rows((30522, 384), 128)).explain().picture(tokens))
     assert {row for row, _ in picture.boxes["InputTensor"]} == set(tokens[0, :8].tolist())
@@ -184,7 +184,7 @@ def test_a_large_tensor_is_cut_out_where_it_is_read() -> None:
     assert picture.size < (1500, 900)
 
 
-def test_high_ranks_are_folded_into_rows_and_said_to_be() -> None:
+def test_high_ranks_are_folded_into_labelled_rows() -> None:
     desc = dg.SliceOperatorDesc(
         input_tensor=tensor("UINT8", 2, 2, 2, 3),
         output_tensor=tensor("UINT8", 2, 2, 1, 2),
@@ -204,10 +204,10 @@ def test_padding_is_drawn_and_strides_are_stated() -> None:
     assert "strides {4,1}" in picture.words
     assert picture.texts["InputTensor"][3, 2] == "14"
     plain = sum(1 for _ in Picture(dg.compile(desc).explain().picture()).root.iter(f"{SVG}rect"))
-    assert sum(1 for _ in picture.root.iter(f"{SVG}rect")) == plain + 4  # one element behind each of four rows
+    assert sum(1 for _ in picture.root.iter(f"{SVG}rect")) == plain + 4  # one element after each of four rows
 
 
-def test_the_tables_are_the_plans() -> None:
+def test_the_tables_show_the_plans() -> None:
     """A row lookup as lowered, and canonical: rows of 384 elements of 4 bytes are 96 of 16."""
     table = Picture(dg.compile(rows((30522, 384), 128)).explain().picture()).table
     columns = ("size", "out", "in", "index")
@@ -225,23 +225,23 @@ def of(array: NDArray[Any], dtype: str) -> TensorType:
 
 
 def of_problem(problem: Problem) -> Subject:
-    """A dialect's call over packed arrays."""
+    """Return the diagram of a dialect's call over packed arrays."""
     names = (*problem.arguments, "output")
     tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
     data, indices, output = tensors
     return Subject(problem.name, problem.plan(), data, output, indices, problem.lookup_axes)
 
 
-def test_onnx_gather_has_the_same_picture() -> None:
-    """Along axis 1, judged by NumPy."""
+def test_a_diagram_of_onnx_gather_shows_numpys_result() -> None:
+    """The axis is 1. Judge: NumPy."""
     indices = np.array([3, -4, 1])
     picture = Picture(draw(of_problem(onnx.Gather(of(DATA, "f4"), of(indices, "i8"), axis=1)).with_values(indices)))
     check_against(picture, np.take(DATA, indices, 1), DATA, ("data", "output"))
     assert len(picture.boxes["output"]) == 18
 
 
-def test_openvino_gather_has_the_same_picture() -> None:
-    """One row of indices per batch, one of them out of range: fill. Judged by NumPy, batch by batch."""
+def test_a_diagram_of_openvino_gather_shows_numpys_result() -> None:
+    """Each batch has a row of indices. One index is out of range, which gives fill. Judge: NumPy, batch by batch."""
     indices = np.array([[0, 4], [2, -1]])
     problem = openvino.OpenVINOGather(of(DATA, "f4"), of(indices, "i8"), axis=1, batch_dims=1)
     picture = Picture(draw(of_problem(problem).with_values(indices)))
@@ -252,8 +252,8 @@ def test_openvino_gather_has_the_same_picture() -> None:
         assert picture.texts["output"][at] == str(DATA[batch, indices[batch, number], column])
 
 
-def test_jax_gather_has_the_same_picture() -> None:
-    """Windows of 2 by 2 at given starts, the second moved inside. Judged by slicing."""
+def test_a_diagram_of_jax_gather_shows_numpys_result() -> None:
+    """Windows of 2 by 2 have given starts. The second is moved inside. Judge: slicing."""
     operand, starts = np.arange(20).reshape(5, 4), np.array([[0, 1], [4, 3]])
     numbers = dg.lax.GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(0, 1))
     problem = lax.LaxGather(of(operand, "f4"), of(starts, "i4"), numbers, (2, 2), OutOfBounds.CLAMP)
@@ -263,7 +263,7 @@ def test_jax_gather_has_the_same_picture() -> None:
     assert {box.outcome for at, box in picture.boxes["output"].items() if at[0] == 1} == {"clamped"}
 
 
-def test_given_values_must_fit() -> None:
+def test_values_of_a_wrong_shape_or_type_are_refused() -> None:
     explanation = dg.compile(rows((4, 3), 2)).explain()
     with pytest.raises(ValueError, match=r"values have shape \(2, 1\), expected \(1, 2\), or a one-dim"):
         explanation.picture(np.zeros((2, 1), np.int32))
@@ -271,15 +271,15 @@ def test_given_values_must_fit() -> None:
         explanation.picture([[0.0, 1.0]])
 
 
-def test_a_notebook_shows_picture_and_text() -> None:
+def test_a_notebook_shows_diagram_and_text() -> None:
     explanation = dg.compile(rows((4, 3), 2)).explain()
     shown = ElementTree.fromstring(explanation._repr_html_())
     assert [child.tag for child in shown] == [f"{SVG}svg", "pre"]
     assert shown[1].text == str(explanation)
 
 
-def test_it_can_be_read_aloud_and_has_a_background() -> None:
-    """A title and a description that the root names; a rectangle of the whole size in a light colour comes first."""
+def test_a_diagram_has_a_title_a_description_and_a_background() -> None:
+    """The root refers to a title and a description. A rectangle of the whole size in a light colour comes first."""
     root = Picture(dg.compile(rows((4, 3), 2)).explain().picture()).root
     title, description, style, background = list(root)[:4]
     assert style.tag == f"{SVG}style"
@@ -291,8 +291,10 @@ def test_it_can_be_read_aloud_and_has_a_background() -> None:
     assert background.attrib["fill"] == "#ffffff"
 
 
-def test_it_fits_a_narrow_page_and_keeps_its_height_elsewhere() -> None:
-    """Only the attributes state the size outside a screen: CairoSVG reads `height: auto`, in `style` or in a bare rule, as 0."""
+def test_a_diagram_fits_a_narrow_page() -> None:
+    """Only the attributes state the size outside of a screen, because CairoSVG reads `height: auto` in `style` or a bare rule as
+    0.
+    """
     root = Picture(dg.compile(rows((4, 3), 2)).explain().picture()).root
     assert "style" not in root.attrib
     sheet = root.findtext(f"{SVG}style") or ""
@@ -303,7 +305,7 @@ def test_it_fits_a_narrow_page_and_keeps_its_height_elsewhere() -> None:
     assert int(root.attrib["height"]) > 0
 
 
-def test_names_are_text_whatever_they_hold() -> None:
+def test_names_with_markup_are_escaped() -> None:
     subject = of_problem(onnx.Gather(of(DATA, "f4"), of(np.zeros(2), "i8"), axis=0))
     evil = '<b a="1">&\x07\u202e\ufffe]]>'
     named = replace(subject, title=evil, data=replace(subject.data, name=evil), attributes={evil: evil})

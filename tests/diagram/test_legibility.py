@@ -1,6 +1,6 @@
-"""Whether pictures can be read: nothing covers a text, lines keep away from cells, sizes on a telephone, contrast.
+"""Pictures are legible: nothing covers a text, lines keep a distance from cells, sizes suit a telephone, and contrast suffices.
 
-Judges: the metrics of DejaVu, a wide font that browsers use where the named ones are missing, and WCAG's formula for contrast.
+Judges: the metrics of DejaVu, a wide font that browsers use instead of missing ones, and WCAG's formula for contrast.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tests.diagram.test_random_plans import runnable
 from tests.directml.examples import EXAMPLES, Example
 
 TELEPHONE = 390
-"""Pixels across a telephone's screen."""
+"""Width of a telephone's screen in pixels."""
 
 SMALLEST = 9.5
-"""Pixels: the least height of a font."""
+"""Least height of a font in pixels."""
 
 FONTS = Path(matplotlib.get_data_path()) / "fonts/ttf"
 
@@ -45,7 +45,7 @@ def font(name: str) -> FT2Font:
 
 
 def extent(label: Label) -> Box:
-    """The place of a text, in DejaVu."""
+    """Return the place of a text in DejaVu."""
     face = font("DejaVuSansMono.ttf" if label.mono else "DejaVuSans-Bold.ttf" if label.bold else "DejaVuSans.ttf")
     face.set_size(label.size, 72)
     face.set_text(label.text, 0)
@@ -55,7 +55,7 @@ def extent(label: Label) -> Box:
 
 
 def overlap(one: Box, other: Box) -> tuple[float, float]:
-    """Width and height of what two boxes have in common."""
+    """Return the width and height of the intersection of two boxes."""
     width = min(one.x + one.width, other.x + other.width) - max(one.x, other.x)
     height = min(one.y + one.height, other.y + other.height) - max(one.y, other.y)
     return max(width, 0), max(height, 0)
@@ -90,13 +90,13 @@ def check_legible(text: str) -> None:
 
 
 def inside_any(points: NDArray[Any], boxes: list[Box], margin: float) -> Any:
-    """Which points, of shape [n, 2], lie in which boxes."""
+    """Return which points, of shape [n, 2], lie in which boxes."""
     lows, highs = corners(boxes)
     return ((points[:, None] > lows + margin) & (points[:, None] < highs - margin)).all(-1)
 
 
 def on_borders(pieces: NDArray[Any], cells: list[Box]) -> Any:
-    """Which pieces of lines, of shape [n, 2 ends, 2], lie on a border of which cells, or next to it, in its direction."""
+    """Return which pieces of lines, of shape [n, 2 ends, 2], lie along or next to a border of which cells."""
     lows, highs = corners(cells)
     starts, ends = pieces.min(1)[:, None], pieces.max(1)[:, None]
     beside = np.minimum(ends, highs) - np.maximum(starts, lows) > 0.2
@@ -107,13 +107,13 @@ def on_borders(pieces: NDArray[Any], cells: list[Box]) -> Any:
 
 
 def corners(boxes: list[Box]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Upper left and lower right ends, each of shape [boxes, 2]."""
+    """Return the upper left and lower right corners, each of shape [boxes, 2]."""
     lows = np.array([(box.x, box.y) for box in boxes])
     return lows, lows + np.array([(box.width, box.height) for box in boxes])
 
 
 def darkened(picture: Picture) -> dict[str, str]:
-    """The dark colour in the place of each light one, as the style has it."""
+    """Return the picture with the style's dark colours instead of the light ones."""
     style = next(element.text or "" for element in picture.root.iter(f"{SVG}style"))
     rules = re.fullmatch(r".*@media \(prefers-color-scheme: dark\)\{(.*)\}", style)
     assert rules is not None
@@ -128,7 +128,7 @@ def darkened(picture: Picture) -> dict[str, str]:
 
 
 def luminance(colour: tuple[float, float, float]) -> float:
-    """WCAG's relative luminance."""
+    """Return WCAG's relative luminance."""
     parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
@@ -144,7 +144,7 @@ def contrast(one: tuple[float, float, float], other: tuple[float, float, float])
 
 
 def check_contrast(picture: Picture, of: dict[str, str]) -> None:
-    """4.5 between a text and what lies behind it, 3 between a line and the background."""
+    """Assert a contrast of 4.5 between a text and its background, and of 3 between a line and its background."""
     paper = rgb(of[picture.rectangles[0].fill])
     for label in picture.labels:
         behind = paper
@@ -159,7 +159,7 @@ def check_contrast(picture: Picture, of: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_documented_examples_are_legible(example: Example) -> None:
-    """Alone, and with the values of input and indices."""
+    """They are drawn alone, and with the values of input and indices."""
     explanation = dg.compile(example.desc).explain()
     check_legible(explanation.picture())
     data, *indices = example.arrays
@@ -169,7 +169,7 @@ def test_documented_examples_are_legible(example: Example) -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1))
-def test_a_descriptors_picture_is_legible(seed: int) -> None:
+def test_diagrams_of_random_descriptors_are_legible(seed: int) -> None:
     problem = strategies.problem(seed)
     explanation = dg.compile(problem.desc, level=problem.level).explain()
     check_legible(explanation.picture())
@@ -178,15 +178,15 @@ def test_a_descriptors_picture_is_legible(seed: int) -> None:
 
 @settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32 - 1))
-def test_a_plans_picture_is_legible(seed: int) -> None:
-    """Of any rank, strides and policy, with indices out of range."""
+def test_diagrams_of_random_plans_are_legible(seed: int) -> None:
+    """The plans have any rank, strides and policy, with indices out of range."""
     rng = random.Random(seed)
     plan = runnable(rng)
     indices = random_indices(plan, rng)
     check_legible(draw(of_plan(plan) if indices is None else of_plan(plan).with_values(indices)))
 
 
-def test_large_tensors_are_legible() -> None:
+def test_diagrams_of_large_tensors_are_legible() -> None:
     check_legible(dg.compile(rows((2**22, 500), 100_000)).explain().picture())
     wide = rows((4, 3), 2)
     named = replace(of_descriptor(wide, dg.compile(wide).plan), title="a name of many words " * 9)
@@ -194,7 +194,7 @@ def test_large_tensors_are_legible() -> None:
 
 
 @pytest.mark.parametrize("policy", ["clamp", "raise", "promise", dg.Fill(0)])
-def test_both_modes_have_contrast(policy: str | dg.Fill) -> None:
+def test_light_and_dark_mode_have_contrast(policy: str | dg.Fill) -> None:
     desc = rows((12, 3), 12)
     indices = np.array([[0, 1, 2, 3, 4, 5, 6, 12, -13, 7, 8, 9]])
     picture = Picture(dg.compile(desc, out_of_bounds=policy).explain().picture(indices))

@@ -1,4 +1,4 @@
-"""The header's test program, built once per content; and descriptors in the words that it reads."""
+"""The header's test program, built once per content, and descriptors in its input format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dmlgather.cli.header import FOLDER
 from dmlgather.directml import BufferTensorDesc, OperatorDesc
-from tests import built
+from tests import built, processes
 
 HERE = Path(__file__).parent
 LAYOUT = HERE / "layout"
@@ -20,12 +20,12 @@ FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversi
 
 
 def gcc() -> list[str]:
-    """The command of g++."""
+    """Return the command of g++."""
     return _found(["g++"], "install g++ 11 or newer")
 
 
 def clang() -> list[str]:
-    """The command of clang++, or of the clang in the package ziglang, which the extra `test` installs."""
+    """Return the command of clang++, or of clang in the package ziglang, which the extra `test` installs."""
     if shutil.which("clang++"):
         return ["clang++"]
     return _found([sys.executable, "-m", "ziglang", "c++"], "install clang++ or the package ziglang")
@@ -46,16 +46,14 @@ def _found(command: list[str], remedy: str) -> list[str]:
 
 
 def compiled(command: Sequence[str], *arguments: object) -> None:
-    """Compile; a warning is an error, and any message is shown."""
-    done = subprocess.run(
-        [*command, *FLAGS, f"-I{LAYOUT}", f"-I{FOLDER}", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+    """Compile, with warnings as errors, and show any message."""
+    done = processes.run([*command, *FLAGS, f"-I{LAYOUT}", f"-I{FOLDER}", *map(str, arguments)])
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
 @cache
 def program() -> Path:
-    """The test program, built by g++ under the sanitizers."""
+    """Return the test program, built by g++ with sanitizers."""
     files = (HERE / "program.cpp", LAYOUT / "DirectML.h", FOLDER / "dmlgather_dump.h", Path(__file__))
     flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1", "-pthread")
 
@@ -65,8 +63,8 @@ def program() -> Path:
     return built.once("dump-header", str(files[0]), files, "program", build)  # the program prints its path
 
 
-def written(words: str, *arguments: object, **environment: str) -> bytes:
-    """What the program writes for these words."""
+def output_of(words: str, *arguments: object, **environment: str) -> bytes:
+    """Return the program's output for these words."""
     done = subprocess.run(
         [program(), *map(str, arguments or ("stream",))],
         input=words.encode(),
@@ -80,7 +78,7 @@ def written(words: str, *arguments: object, **environment: str) -> bytes:
 
 
 def words(desc: OperatorDesc, name: str | bytes = "") -> str:
-    """A descriptor in the words that the program reads."""
+    """Return a descriptor in the words that the program reads."""
     raw = name.encode() if isinstance(name, str) else name
     parts = [str(desc.operator.value), raw.hex() or "-", "desc"]
     for field in type(desc).model_fields:

@@ -1,4 +1,4 @@
-"""The job and the hook of docs/cpp.md, run on a new project: they build it, and name the line of the program that is wrong."""
+"""The job and the hook of docs/cpp.md in a new project: they build it, and name the wrong line of the program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import processes
 from tests.dump_header.building import LAYOUT
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,7 @@ def _block(start: str) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository with the page's test and the stand-in for DirectML.h, and `dmlgather` on the PATH of `_run`."""
+    """Return a repository with the page's test, the stand-in for DirectML.h, and `dmlgather` on the PATH of `_run`."""
     for folder in ("tests", "ci", "bin"):
         (tmp_path / folder).mkdir()
     source = _block('cpp title="rows_test.cpp"\n')
@@ -56,7 +57,7 @@ def project(tmp_path: Path) -> Path:
 def _run(script: str, project: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "CPATH": str(project / "ci"), "PATH": path, "GITHUB_ACTIONS": "", **environment}
-    return subprocess.run(["bash", "-ec", script], cwd=project, env=env, capture_output=True, text=True, check=False, timeout=300)
+    return processes.run(["bash", "-ec", script], cwd=project, env=env, timeout=300)
 
 
 def _correct(project: Path) -> None:
@@ -66,7 +67,7 @@ def _correct(project: Path) -> None:
     )
 
 
-def test_the_job(project: Path) -> None:
+def test_the_documented_job_fails_and_passes_once_corrected(project: Path) -> None:
     job: dict[str, Any] = yaml.safe_load(_block("yaml\njobs:").join(("jobs:", "")))["jobs"]["descriptors"]
     env = {name: text.replace("${{ github.workspace }}", str(project)) for name, text in job["env"].items()}
     install, *steps, check = [step["run"] for step in job["steps"] if "run" in step]
@@ -85,7 +86,7 @@ def test_the_job(project: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_hook_on_a_fresh_clone(project: Path) -> None:
+def test_the_documented_hook_works_in_a_fresh_clone(project: Path) -> None:
     (repository,) = yaml.safe_load(_block("yaml\nrepos:").join(("repos:", "")))["repos"]
     (hook,) = repository["hooks"]
     done = _run(hook["entry"], project)

@@ -1,4 +1,4 @@
-"""The declarations that stand in for DirectML.h have the documented names, numbers and fields."""
+"""The stand-in for DirectML.h has the documented names, numbers and fields."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_enumerations_count_as_documented() -> None:
     assert re.findall(r"DML_DEPTH_SPACE_ORDER_(\w+)[, ]", TEXT) == [order.name for order in DepthSpaceOrder]
 
 
-# Where the enumerations of two sources meet: numbers that bindings of other languages print.
+# Common values of two sources' enumerations. Bindings of other languages print the numbers.
 ANCHORS = {
     "SLICE": 60,
     "GATHER": 67,
@@ -70,7 +70,7 @@ def test_operators_have_their_numbers() -> None:
     assert list(NUMBERS.values()) == list(range(1, len(NUMBERS) + 1))
 
 
-def test_every_level_that_brought_an_operator_is_tried() -> None:
+def test_every_level_that_introduced_an_operator_is_compiled() -> None:
     from tests.dump_header.test_compilers import VERSIONS
 
     assert {page.introduced for page in PAGES.values()} | {max(FeatureLevel)} == {FeatureLevel(version) for version in VERSIONS}

@@ -1,4 +1,4 @@
-"""C++ -> JSON -> Python: the same fields; and what `check` says of pointers and values that are wrong in C++."""
+"""From C++ through JSON to Python: equal fields, and the messages of `check` about pointers and values that are wrong in C++."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from dmlgather.directml.dxdispatch.descriptor_lines import check_lines_file
 from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.fields import wire_name
 from tests.directml.making import make
-from tests.dump_header.building import words, written
+from tests.dump_header.building import output_of, words
 
 L = FeatureLevel
 HEADER_TYPES = list(DataType)[:12]
-"""Types that every edition of DirectML.h has."""
+"""Types in every edition of DirectML.h."""
 
 uints = st.integers(0, 2**32 - 1) | st.integers(0, 8)
 entries = {"input_window_strides": st.integers(-(2**31), 2**31 - 1)}
@@ -36,7 +36,7 @@ entries = {"input_window_strides": st.integers(-(2**31), 2**31 - 1)}
 
 @st.composite
 def tensors(draw: st.DrawFn) -> BufferTensorDesc:
-    """Any tensor that C++ can describe: arrays have DimensionCount entries."""
+    """Return any tensor that C++ can describe. Arrays have DimensionCount entries."""
     count = draw(st.integers(0, 9))
     sizes = st.lists(uints, min_size=count, max_size=count)
     return BufferTensorDesc(
@@ -51,7 +51,7 @@ def tensors(draw: st.DrawFn) -> BufferTensorDesc:
 
 @st.composite
 def descriptors(draw: st.DrawFn) -> OperatorDesc:
-    """Any descriptor of any operator that C++ can describe, right or wrong."""
+    """Return any descriptor of any operator that C++ can describe, valid or not."""
     operator = draw(st.sampled_from(list(OPERATORS.values())))
     count = draw(st.integers(0, 32))
     fields: dict[str, Any] = {}
@@ -74,8 +74,8 @@ names = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(['a
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(descriptors(), names), min_size=1, max_size=12))
-def test_the_fields_stay_as_they_are(batch: list[tuple[OperatorDesc, str]]) -> None:
-    lines = written("".join(words(desc, name) for desc, name in batch)).splitlines()
+def test_fields_round_trip_from_cpp_to_python(batch: list[tuple[OperatorDesc, str]]) -> None:
+    lines = output_of("".join(words(desc, name) for desc, name in batch)).splitlines()
     assert len(lines) == len(batch)
     for line, (desc, name) in zip(lines, batch, strict=True):
         document = json.loads(line)
@@ -104,7 +104,7 @@ def test_legal_descriptors_pass_the_check(tmp_path: Path) -> None:
 
 def _checked(text: str, folder: Path) -> CheckedFile:
     file = folder / "dump.jsonl"
-    file.write_bytes(written(text))
+    file.write_bytes(output_of(text))
     return check_lines_file(file, L.LEVEL_6_4)
 
 
@@ -131,20 +131,20 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_in_memory_is_named(tmp_path: Path, case: str) -> None:
+def test_a_wrong_pointer_or_value_is_named(tmp_path: Path, case: str) -> None:
     text, path, says = WRONG[case]
     (problem,) = _checked(text, tmp_path).problems
     assert (problem.line, problem.subject, problem.path) == (1, "r", path)
     assert says in problem.message
 
 
-def test_a_count_that_was_never_set_reads_nothing(tmp_path: Path) -> None:
+def test_an_uninitialised_count_reads_no_array(tmp_path: Path) -> None:
     found = _checked(f"67 - desc 1 1 0 3452816845 2 3 4 null 48 0 {I2} {T23} 0 1", tmp_path)
     assert {(error.code, error.path) for error in found.errors} >= {("DML101", "InputTensor.DimensionCount")}
     assert any("3452816845" in error.got for error in found.errors)
 
 
-def test_operators_that_dmlgather_does_not_have(tmp_path: Path) -> None:
+def test_unknown_operators_are_counted_in_notes(tmp_path: Path) -> None:
     found = _checked("44 61 null 44 62 null 999 63 null\n", tmp_path)
     assert (found.ok, found.descriptors) == (True, 0)
     assert [(note.code, note.got, note.lines) for note in found.findings] == [
@@ -153,49 +153,49 @@ def test_operators_that_dmlgather_does_not_have(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_of_a_name_that_are_no_text() -> None:
+def test_invalid_utf8_in_a_name_is_replaced() -> None:
     raw = b"a\xff\xc3(\xed\xa0\x80\xe2\x82\xacz"
-    (line,) = written("44 " + raw.hex() + " null").splitlines()
+    (line,) = output_of("44 " + raw.hex() + " null").splitlines()
     assert json.loads(line)["name"] == "a\ufffd\ufffd(\ufffd\ufffd\ufffd€z" == raw.decode("utf-8", "replace")
 
 
-def test_a_file_is_appended_to(tmp_path: Path) -> None:
+def test_dumps_are_appended_to_a_file(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
-    written("44 61 null 44 62 null", "file", file)
-    written("44 63 null", "file", file)
+    output_of("44 61 null 44 62 null", "file", file)
+    output_of("44 63 null", "file", file)
     assert [json.loads(line)["name"] for line in file.read_text().splitlines()] == ["a", "b", "c"]
 
 
 def test_threads_write_whole_lines(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
     gather = f"67 72 desc {T} {I2} {T23} 0 1"
-    written(" ".join([gather] * 100), "threads", file)
+    output_of(" ".join([gather] * 100), "threads", file)
     lines = file.read_bytes().splitlines()
     assert (len(lines), len(set(lines))) == (400, 1)
     assert parse_descriptor(json.loads(lines[0])).operator.name == "GATHER"
 
 
-def test_the_macro_calls_create_operator_and_names_the_place(tmp_path: Path) -> None:
+def test_the_macro_creates_the_operator_and_names_the_place(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
     two = f"67 - desc {T} {I2} {T23} 0 1 44 - null"
-    assert written(two, "create", DMLGATHER_DUMP=str(file)) == b""
+    assert output_of(two, "create", DMLGATHER_DUMP=str(file)) == b""
     gather, relu = map(json.loads, file.read_text().splitlines())
     assert gather["name"] == relu["name"]
     assert "program.cpp:" in gather["name"]
     assert "DMLGATHER_CREATE_OPERATOR(&device" in _line_at(gather["name"])
     file.unlink()
-    assert written(two, "create", DMLGATHER_DUMP="") == b""
+    assert output_of(two, "create", DMLGATHER_DUMP="") == b""
     assert not file.exists()
 
 
-def test_a_place_is_a_macro() -> None:
-    (line,) = written("44 - null", "place").splitlines()
+def test_dmlgather_place_names_file_and_line() -> None:
+    (line,) = output_of("44 - null", "place").splitlines()
     assert "DMLGATHER_PLACE" in _line_at(json.loads(line)["name"])
 
 
 def test_create_operator_takes_a_null_name(tmp_path: Path) -> None:
     file = tmp_path / "dump.jsonl"
-    assert written("44 - null", "unnamed", DMLGATHER_DUMP=str(file)) == b""
+    assert output_of("44 - null", "unnamed", DMLGATHER_DUMP=str(file)) == b""
     assert json.loads(file.read_text()) == {"type": "DML_OPERATOR_ACTIVATION_RELU"}
 
 
@@ -204,7 +204,7 @@ def _line_at(place: str) -> str:
     return Path(name).read_text().splitlines()[int(number) - 1]
 
 
-def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="cannot be written") as told:
-        written("44 61 null 44 62 null", "create", DMLGATHER_DUMP=str(tmp_path / "nowhere" / "dump.jsonl"))
-    assert str(told.value).count("DMLGATHER_DUMP=") == 1
+def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="cannot be written") as raised:
+        output_of("44 61 null 44 62 null", "create", DMLGATHER_DUMP=str(tmp_path / "nowhere" / "dump.jsonl"))
+    assert str(raised.value).count("DMLGATHER_DUMP=") == 1

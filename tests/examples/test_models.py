@@ -1,4 +1,4 @@
-"""The model files in examples/directml give the results that DirectML's pages document."""
+"""The model files in examples/directml give the results on DirectML's pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_file_holds_the_documented_operator(example: Example) -> None:
     assert found.desc == example.desc
 
 
-def test_the_chain_gives_what_numpy_gives(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_chain_gives_numpys_result(capfd: pytest.CaptureFixture[str]) -> None:
     table = np.arange(24).reshape(6, 4)
     expected = ", ".join(map(str, table[[5, 0, 2]][::-1, 1:].reshape(-1)))
     ended = Command(capfd)("run", "--device", "cpu", FOLDER / "chain.json")
@@ -64,10 +64,10 @@ def test_gather_3_as_printed_is_refused_with_its_remedy(capfd: pytest.CaptureFix
     assert ended.code == 1
     assert "IndexDimensions = 1 gives the stated output {3,2}" in ended.out
     mended = (FOLDER / FILES["gather-3-mended"]).read_text().replace('"IndexDimensions": 1', '"IndexDimensions": 2')
-    assert mended.partition("{")[2] == file.read_text().partition("{")[2]  # nothing else differs
+    assert mended.partition("{")[2] == file.read_text().partition("{")[2]  # everything else is equal
 
 
-def test_the_documented_sizes(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_sizes_of_gather_nd_are_taken(capfd: pytest.CaptureFixture[str]) -> None:
     file = FOLDER / "gather_nd_sizes.json"
     assert check_file(file).ok
     ended = Command(capfd)("compare", "--devices", "cpu,reference", file)

@@ -1,4 +1,4 @@
-"""docs/onnx-check.md: the reports on it are those that the command prints."""
+"""docs/onnx-check.md contains the reports that the command prints."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ REPORTS = {block.splitlines()[0]: block.splitlines()[1:] for block in re.findall
 
 
 def _unnumbered(lines: list[str]) -> list[str]:
-    """The lines without the numbers in names that shape inference makes up, which differ between versions of ONNX."""
+    """Return the lines without the numbers in names from shape inference, which depend on ONNX's version."""
     return [re.sub(r"unk__\d+", "unk__", line) for line in lines]
 
 
-def test_the_levels_are_those_of_the_table_of_versions() -> None:
+def test_versions_of_directml_have_the_documented_levels() -> None:
     rows = re.findall(
         r"^\| [^|]+ \| (1\.\d+\.\d+)(?: to (1\.\d+\.\d+))? \| (\d_\d)( or more)? \| ([^|]+) \|$", TEXT, re.MULTILINE
     )
@@ -39,7 +39,7 @@ def test_the_levels_are_those_of_the_table_of_versions() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("data", [MAGIKA, SILERO], ids=["magika", "silero"])
-def test_reports_are_what_is_printed(data: DataFile) -> None:
+def test_the_documented_reports_are_printed(data: DataFile) -> None:
     (command,) = (command for command in REPORTS if command.endswith(f" {data.path.name}"))
     ended = process(*command.split()[1:], cwd=data.path.parent)
     assert len(REPORTS[command]) >= 4
@@ -47,10 +47,10 @@ def test_reports_are_what_is_printed(data: DataFile) -> None:
 
 
 NODES = {MAGIKA: {"Slice": 3}, SILERO: {"Gather": 20, "Slice": 60}}
-"""What the models hold, by ONNX's own loader."""
+"""The nodes in the models, according to ONNX's loader."""
 
 REFUSED = {MAGIKA: {"1_0": 0, "2_1": 0, "3_0": 0, "6_4": 0}, SILERO: {"1_0": 12, "2_1": 12, "3_0": 12, "6_4": 0}}
-"""Slices and gathers of INT64, which DirectML has from 4_1 on."""
+"""Slices and gathers of INT64, which DirectML supports from 4_1 on."""
 
 
 @pytest.mark.data
@@ -68,10 +68,10 @@ def test_every_node_of_the_real_models_is_judged(data: DataFile, level: str) -> 
 
 
 HOST = {MAGIKA: 1, SILERO: 12}
-"""Slices and gathers of shapes, of paddings, and of a few known numbers for them: all that level 1_0 refuses."""
+"""Slices and gathers of shapes, of paddings, and of a few constants for them. Level 1_0 refuses only these."""
 
 UNREACHED = {MAGIKA: 0, SILERO: 30}
-"""Nodes of branches that no run takes, as the runs in tests/real_models/counts.json show."""
+"""Nodes in branches that no run takes. The runs in tests/real_models/counts.json show them."""
 
 
 @pytest.mark.data

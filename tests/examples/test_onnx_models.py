@@ -1,4 +1,4 @@
-"""examples/onnx_models.py, whose models examples/data.py downloads, and what it says of nodes that differ or do not run."""
+"""examples/onnx_models.py on models that examples/data.py downloads, and its messages about nodes that differ or do not run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_node_of_the_real_models_is_executed_and_equal() -> None:
     ]
 
 
-def test_without_the_models_it_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_models_name_the_script_to_run(tmp_path: Path) -> None:
     ended = run(SCRIPT, **{FOLDER_VARIABLE: str(tmp_path)})
     assert ended.returncode == 1
     assert ended.stderr == f"{tmp_path}/silero-vad-6.2.3/silero_vad.onnx is not there; run examples/data.py first\n"
@@ -44,7 +44,7 @@ def test_without_the_models_it_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataFile:
-    """A model with a Gather, and with a Slice in the body of a loop."""
+    """Return a model with a Gather, and with a Slice in the body of a loop."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     body = "b (int64 step, bool go, float[k] a) => (bool on, float[l] o) { o = Slice (a, i, i) on = Identity (go) }"
     inputs, outputs = "float[k, m] x, int64[l] i, int64 n, bool c", "float[p, m] y, float[q] z"

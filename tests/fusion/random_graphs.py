@@ -1,4 +1,4 @@
-"""Random chains of views and gathers, with views and casts of their indices; and what they are step by step."""
+"""Random chains of views and gathers with views and casts of their indices, and their step-by-step results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dmlgather.plan import OutOfBounds, build, lookup
 INDEX_TYPES = tuple(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint32")))
 ELEMENT_TYPES = tuple(map(np.dtype, ("int8", "int32", "float64")))
 LARGEST = 4
-"""The largest size of a dimension that is drawn; views make larger ones."""
+"""Largest drawn size of a dimension. Views make larger ones."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def gathering(
 
 
 class ChainMaker:
-    """Makes one random chain of so many views and gathers."""
+    """A generator of a random chain with this number of views and gathers."""
 
     def __init__(self, rng: random.Random, steps: int) -> None:
         self._rng, self._graph, self._values = rng, GraphBuilder(), dict[str, NDArray[Any]]()
@@ -110,7 +110,7 @@ class ChainMaker:
         return graph.problem(name, problem, value, indices) if prod(problem.output.shape) <= 4000 else value
 
     def _index(self, name: str, size: int) -> str:
-        """Indices for an axis of that size: an input or a constant, perhaps one of before, with views and casts behind."""
+        """Return indices for an axis of that size: an input or a constant, possibly used before, then views and casts."""
         rng, graph = self._rng, self._graph
         if self._indices and rng.random() < 0.5:
             value = rng.choice(self._indices)
@@ -132,8 +132,8 @@ class ChainMaker:
 
 
 def random_chain(rng: random.Random, steps: int) -> RandomGraph:
-    """A chain of so many views and gathers over few elements. Gathers may share indices, these have views and casts behind them,
-    good and bad ones; now and then a value has another reader, is an output as well, or is read as another type.
+    """Return a chain with this number of views and gathers over few elements. Gathers may share indices, which are good and bad,
+    with views and casts. Sometimes a value has another reader, is also an output, or is read as another type.
     """
     return ChainMaker(rng, steps).made
 
@@ -151,7 +151,7 @@ def _window(rng: random.Random, size: int) -> Window:
 
 
 def _other_shape(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes of as many elements."""
+    """Return sizes with the same product."""
     parts = [factor for size in shape for factor in {4: (2, 2), 6: (2, 3), 8: (2, 4)}.get(size, (size,))]
     while len(parts) > 1 and rng.random() < 0.5:
         at = rng.randrange(len(parts) - 1)
@@ -162,7 +162,7 @@ def _other_shape(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _even_indices(rng: random.Random, size: int) -> NDArray[Any]:
-    """Indices that walk evenly, also in two dimensions."""
+    """Return evenly spaced indices, sometimes in two dimensions."""
     found = np.arange(0, max(size, 1), rng.choice((1, 1, 2)))[:: rng.choice((1, -1))]
     if found.size % 2 == 0 and rng.random() < 0.3:
         return found.reshape(2, -1).T
@@ -170,7 +170,7 @@ def _even_indices(rng: random.Random, size: int) -> NDArray[Any]:
 
 
 def random_indices(rng: random.Random, tensor: TensorType, size: int) -> NDArray[Any]:
-    """Indices for an axis of that size: mostly good ones, in some arrays bad ones as well."""
+    """Return indices for an axis of that size, mostly good ones. Some arrays also have bad ones."""
     limits = np.iinfo(tensor.dtype)
     low = 0 if limits.min == 0 else -size if rng.random() < 0.5 else 0
     found = [rng.randrange(low, max(size, 1)) for _ in range(prod(tensor.shape))]
@@ -182,7 +182,7 @@ def random_indices(rng: random.Random, tensor: TensorType, size: int) -> NDArray
 
 
 def refusal(problem: Problem, inputs: Sequence[NDArray[Any]]) -> str:
-    """What a problem on its own says of a bad index."""
+    """Return the message of a separate problem about a bad index."""
     try:
         execute(problem, inputs, device="reference")
     except IndexError as error:
@@ -191,7 +191,7 @@ def refusal(problem: Problem, inputs: Sequence[NDArray[Any]]) -> str:
 
 
 def step_by_step(example: RandomGraph) -> dict[str, NDArray[Any]] | str:
-    """Every value by the reference backend, one step after the other; or the message of the first step that meets a bad index."""
+    """Return every value by the reference backend, step by step, or the message of the first step with a bad index."""
     graph = example.graph
     values: dict[str, Any] = {**example.values, **graph.constants}
     for step in graph.steps:

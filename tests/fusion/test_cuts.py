@@ -1,4 +1,4 @@
-"""Where fusing stops: each reason has a smallest graph, and a graph beside it that goes through."""
+"""Limits of fusing: the smallest graph for each reason, and a similar graph that is fused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def codes(fused: Fused) -> list[tuple[str, str, str]]:
     return [(cut.maker, cut.reader, cut.code) for cut in fused.cuts]
 
 
-def test_another_consumer() -> None:
+def test_a_gather_with_two_readers_is_not_fused() -> None:
     graph = Graph()
     rows = graph.gathered("rows", graph.x, graph.i)
     first, second = graph.cropped("first", rows), graph.transposed("second", rows, (1, 0))
@@ -55,7 +55,7 @@ def test_another_consumer() -> None:
     assert len(graph.fused(first).launches) == 1
 
 
-def test_a_view_goes_into_each_of_its_readers_unless_it_has_to_exist() -> None:
+def test_a_view_is_fused_into_each_of_its_readers() -> None:
     graph = Graph()
     turned = graph.transposed("turned", graph.x, (1, 0))
     first, second = graph.cropped("first", turned), graph.gathered("second", turned, graph.i)
@@ -65,7 +65,7 @@ def test_a_view_goes_into_each_of_its_readers_unless_it_has_to_exist() -> None:
     assert codes(fused) == [("turned", "first", "another consumer"), ("turned", "second", "another consumer")]
 
 
-def test_what_is_an_output_or_kept_exists() -> None:
+def test_outputs_and_kept_values_are_not_fused_away() -> None:
     graph = Graph()
     rows = graph.gathered("rows", graph.x, graph.i)
     first = graph.cropped("first", rows)
@@ -82,7 +82,7 @@ def test_what_is_an_output_or_kept_exists() -> None:
             graph.fused(first, keep=wrong)
 
 
-def test_data_that_is_its_own_index_exists() -> None:
+def test_data_that_is_also_the_indices_is_not_fused_away() -> None:
     builder = GraphBuilder()
     numbers = builder.input("n", TensorType((2, 2), np.dtype("int64")))
     flat = builder.reshaped("flat", builder.transposed("turned", numbers, (1, 0)), (4,))
@@ -94,7 +94,7 @@ def test_data_that_is_its_own_index_exists() -> None:
     assert fused(values).tolist() == values.T.reshape(4)[values.T.reshape(4)].tolist()
 
 
-def test_two_index_tensors() -> None:
+def test_two_index_tensors_are_joined_if_that_saves_bytes() -> None:
     graph = Graph()
     few, many = graph.i, graph.input("many", TensorType((400,), np.dtype("int64")))
     rows = graph.gathered("rows", graph.x, few)
@@ -132,7 +132,9 @@ def test_two_index_tensors() -> None:
         ((FILL, 0), (RAISE, 0), None),
     ],
 )
-def test_two_policies(first: tuple[OutOfBounds, int], second: tuple[OutOfBounds, int], merged: OutOfBounds | None) -> None:
+def test_policies_are_merged_only_if_compatible(
+    first: tuple[OutOfBounds, int], second: tuple[OutOfBounds, int], merged: OutOfBounds | None
+) -> None:
     graph = Graph()
     rows = graph.gathered("rows", graph.x, graph.i, 0, policy=first[0], fill=first[1])
     fused = graph.fused(graph.gathered("columns", rows, graph.i, 1, policy=second[0], fill=second[1]))
@@ -143,7 +145,7 @@ def test_two_policies(first: tuple[OutOfBounds, int], second: tuple[OutOfBounds,
         assert launch.plan.out_of_bounds is merged
 
 
-def test_unchecked_indices() -> None:
+def test_fusing_never_skips_checks_of_raise() -> None:
     for policy, cuts in ((RAISE, ["unchecked indices"]), (FILL, []), (CLAMP, [])):
         graph = Graph()
         fused = graph.fused(graph.cropped("first", graph.gathered("rows", graph.x, graph.i, policy=policy)))
@@ -158,11 +160,11 @@ def test_unchecked_indices() -> None:
     columns = graph.gathered("columns", graph.x, graph.i, 1, policy=RAISE)
     both = graph.gathered("both", columns, graph.i, policy=RAISE)
     pairs = graph.problem("pairs", StridedView(graph.types[both], (4,), (5,)), both)
-    fused = graph.fused(pairs)  # each index is looked up, which is not seen where one step moves along two of them
+    fused = graph.fused(pairs)  # both indices are looked up, although one step moves along both
     assert codes(fused) == [("both", "pairs", "unchecked indices")]
 
 
-def test_an_index_of_an_index() -> None:
+def test_indices_of_indices_are_not_fused() -> None:
     graph = Graph()
     rows = graph.gathered("rows", graph.x, graph.i)
     assert codes(graph.fused(graph.gathered("again", rows, graph.i))) == [("rows", "again", "index of an index")]
@@ -187,7 +189,7 @@ def test_a_cast_of_indices_stays_a_step() -> None:
     assert (codes(fused), fused.bytes_moved) == ([], fused.launches[0].bytes.total + 4 * (4 + 8))
 
 
-def test_two_lookups_of_one_scalar_name_it() -> None:
+def test_a_bad_scalar_index_of_two_lookups_is_named() -> None:
     builder = GraphBuilder()
     x, i = builder.input("x", FLOATS), builder.input("i", TensorType((), np.dtype("int64")))
     row = builder.problem("row", gathering(FLOATS, builder.types[i], 0, RAISE, wraps=True), x, i)
@@ -200,13 +202,13 @@ def test_two_lookups_of_one_scalar_name_it() -> None:
         execute(step.work, [np.zeros((6, 8), np.float32), np.array(7)])
 
 
-def test_what_is_not_one_walk() -> None:
+def test_a_reshape_without_strides_is_not_fused() -> None:
     graph = Graph()
     fused = graph.fused(graph.cropped("first", graph.reshaped("flat", graph.transposed("turned", graph.x, (1, 0)), (48,)), 7))
     assert codes(fused) == [("flat", "first", "not one walk")]
 
 
-def test_a_step_that_cannot_run_stays_as_it_is() -> None:
+def test_a_step_that_cannot_run_is_not_fused() -> None:
     builder = GraphBuilder()
     nothing, ids = builder.input("x", TensorType((0, 2), FLOATS.dtype)), builder.input("i", TensorType((3,), np.dtype("int64")))
     turned = builder.transposed("turned", nothing, (1, 0))
@@ -224,8 +226,8 @@ def test_dead_steps_are_dropped() -> None:
     assert [step.name for step in fused.source.steps] == ["turned"]
 
 
-def test_dead_steps_that_can_raise_are_not() -> None:
-    """What they hold is done once, and what nothing reads of them is dropped."""
+def test_dead_steps_that_can_raise_are_kept() -> None:
+    """Dead steps run once, and unread results are dropped."""
     graph = Graph()
     rows = graph.gathered("rows", graph.transposed("first", graph.x, (1, 0)), graph.i, policy=RAISE)
     graph.transposed("dead", graph.gathered("again", rows, graph.i, axis=1, policy=RAISE), (1, 0))
@@ -239,7 +241,7 @@ def test_dead_steps_that_can_raise_are_not() -> None:
             fused(x, np.array([0, bad, 3, 1]))
 
 
-def test_a_chain_is_a_graph() -> None:
+def test_fuse_takes_a_chain_of_problems() -> None:
     views = [TransposeView(FLOATS, (1, 0)), ReshapeView(TensorType((8, 6), FLOATS.dtype), (48,))]
     assert len(dg.fuse(views).launches) == 1
     assert len(dg.fuse(views[0]).launches) == 1

@@ -1,4 +1,4 @@
-"""Gathers by known indices: views where these walk evenly; every result is NumPy's."""
+"""Gathers by known indices, which become views if the indices are evenly spaced. Judge: NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = np.arange(24 * 3, dtype=np.int16).reshape(24, 3)
 
 
 def picked(indices: NDArray[Any], policy: OutOfBounds = OutOfBounds.RAISE, shape: tuple[int, ...] = X.shape) -> Fused:
-    """x[indices], with known indices, where x has this shape and the type of X."""
+    """Return x[indices] with known indices, for x with this shape and the type of X."""
     graph = GraphBuilder()
     x = graph.input("x", TensorType(shape, X.dtype))
     known = graph.constant(indices)
@@ -52,7 +52,7 @@ UNEVEN: dict[str, NDArray[Any]] = {
 
 
 @pytest.mark.parametrize("name", EVEN | UNEVEN)
-def test_indices_that_walk_evenly_make_a_view(name: str) -> None:
+def test_evenly_spaced_indices_make_a_view(name: str) -> None:
     indices = (EVEN | UNEVEN)[name]
     fused = picked(indices)
     (launch,) = fused.launches
@@ -61,7 +61,7 @@ def test_indices_that_walk_evenly_make_a_view(name: str) -> None:
 
 
 @pytest.mark.parametrize("mask", [X >= 36, X % 3 == 1, (X >= 30) & (X % 3 < 2)], ids=["rows", "a column", "two columns"])
-def test_rows_and_columns_of_a_mask_make_a_view_together(mask: NDArray[Any]) -> None:
+def test_a_regular_mask_makes_a_view(mask: NDArray[Any]) -> None:
     places = mask.nonzero()
     graph = GraphBuilder()
     x, known = graph.input("x", TensorType(X.shape, X.dtype)), graph.constant(np.stack(places, -1))
@@ -100,7 +100,7 @@ def looked_up_together(entries: tuple[Any, ...], policy: OutOfBounds = OutOfBoun
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_several_index_arrays_are_one_launch_that_numpy_confirms(name: str) -> None:
+def test_several_index_arrays_make_one_launch(name: str) -> None:
     entries = TOGETHER[name]
     for policy in (OutOfBounds.RAISE, OutOfBounds.CLAMP, OutOfBounds.FILL):
         fused = looked_up_together(entries, policy)
@@ -109,7 +109,7 @@ def test_several_index_arrays_are_one_launch_that_numpy_confirms(name: str) -> N
         assert fused(CUBE).tolist() == CUBE[entries].tolist()
 
 
-def test_one_of_several_arrays_may_be_out_of_bounds() -> None:
+def test_a_bad_index_in_one_of_several_arrays_follows_the_policy() -> None:
     rows, columns = np.array([0, 1, 2, 3]), np.array([0, 1, 6, 7])
     with pytest.raises(IndexError, match="6 is out of range for axis 1 of size 6"):
         looked_up_together((rows, columns))(CUBE)
@@ -119,7 +119,7 @@ def test_one_of_several_arrays_may_be_out_of_bounds() -> None:
     assert filled.tolist() == [*CUBE[[0, 1], [0, 1]].tolist(), *[[-1] * 5] * 2]
 
 
-def test_what_is_out_of_bounds_stays_so() -> None:
+def test_known_indices_out_of_range_follow_the_policy() -> None:
     far = np.arange(20, 28)
     with pytest.raises(IndexError, match="indices\\[4\\] = 24 is out of range for axis 0 of size 24"):
         picked(far)(X)
@@ -142,7 +142,7 @@ def test_only_small_results_are_computed_while_fusing(monkeypatch: pytest.Monkey
     assert [step.name for step in fuse(built).graph.steps] == ["both"]
 
 
-def test_what_would_raise_while_fusing_raises_when_it_runs() -> None:
+def test_an_error_in_known_indices_is_raised_at_the_call() -> None:
     graph = GraphBuilder()
     table, far = graph.constant(X), graph.constant(np.array([24]))
     problem = gathering(graph.types[table], graph.types[far], 0, OutOfBounds.RAISE, wraps=True)

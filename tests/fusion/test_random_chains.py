@@ -1,4 +1,4 @@
-"""Fused and unfused chains give the same bits, or the same error; the reference backend, step by step, is the judge."""
+"""Fused and unfused chains give the same bits, or the same error. Judge: the reference backend, step by step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.noticing import BrokenPrograms
 
 
 def check(example: RandomGraph, device: str) -> None:
-    """Assert that the fused graph gives what its steps give one by one."""
+    """Assert that the fused graph gives the results of its separate steps."""
     expected = step_by_step(example)
     fused = fuse(example.graph)
     if isinstance(expected, str):
@@ -43,7 +43,7 @@ def check(example: RandomGraph, device: str) -> None:
 
 
 def check_many(count: int, device: str) -> None:
-    """`check` of so many random chains of 2 to 8 steps."""
+    """Run `check` for this number of random chains of 2 to 8 steps."""
 
     def check_one(seed: int) -> None:
         rng = random.Random(seed)
@@ -53,7 +53,7 @@ def check_many(count: int, device: str) -> None:
 
 
 def poison(patch: pytest.MonkeyPatch) -> None:
-    """Arrays that a run allocates are full of ones."""
+    """Fill arrays that a run allocates with ones."""
     allocate = arrays.allocate
 
     def filled(*args: Any, **kwargs: Any) -> Any:
@@ -71,13 +71,13 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_fused_is_unfused(device: str) -> None:
+def test_random_fused_chains_equal_their_steps(device: str) -> None:
     check_many(40, device)
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_steps_that_nothing_needs_raise_fused_as_unfused(device: str) -> None:
-    """A chain of which only a value in the middle is needed."""
+def test_dead_steps_of_random_chains_raise_as_unfused(device: str) -> None:
+    """Only a value in the middle of each chain is needed."""
 
     def check_one(seed: int) -> None:
         rng = random.Random(seed)
@@ -90,11 +90,11 @@ def test_steps_that_nothing_needs_raise_fused_as_unfused(device: str) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_thousands_of_chains(device: str) -> None:
+def test_thousands_of_fused_chains_equal_their_steps(device: str) -> None:
     check_many(CHAINS // 2, device)
 
 
-def test_most_chains_become_few_launches_that_a_gpu_takes() -> None:
+def test_most_chains_become_few_launches_for_a_gpu() -> None:
     rng = random.Random(1)
     examples = [fuse(random_chain(rng, 6).graph) for _ in range(30)]
     problems = sum(isinstance(step.work, Problem) for fused in examples for step in fused.source.steps)
@@ -105,15 +105,15 @@ def test_most_chains_become_few_launches_that_a_gpu_takes() -> None:
 
 
 @pytest.mark.heavy
-def test_kernels_run_fused_chains() -> None:
+def test_kernels_run_launches_of_fused_chains() -> None:
     rng = seeds.rng()
     for _ in range(150):
         for launch in fuse(random_chain(rng, rng.randint(2, 8)).graph).launches:
             assert not differs(Case.of(launch.plan, random_buffers(launch.plan, rng), 16))
 
 
-def moved(plan: IndexPlan, *_: Any) -> IndexPlan:
-    """One element further, where there is one."""
+def shifted(plan: IndexPlan, *_: Any) -> IndexPlan:
+    """Return a place one element further, if there is one."""
     try:
         return replace(plan, in_offset=plan.in_offset + 1)
     except ValueError:
@@ -134,7 +134,7 @@ def _inside(plan: IndexPlan) -> bool:
 
 
 def unchecked(*_: Any) -> None:
-    """Takes the place of a check."""
+    """Replace a check and accept everything."""
 
 
 def always(*_: Any) -> bool:
@@ -142,7 +142,7 @@ def always(*_: Any) -> bool:
 
 
 FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "a wrong offset": (compose, "_composed", moved),
+    "a wrong offset": (compose, "_composed", shifted),
     "indices that are not checked any more": (compose, "_check_coverage", unchecked),
     "a policy for another": (compose, "_check_mergeable", unchecked),
     "an index of an index": (compose, "_check_values", unchecked),
@@ -151,7 +151,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "known indices that are not in range": (fusing, "with_known_indices", clamping),
     "the wrong one of joined indices": (JoinedIndices, "read_by", from_the_start),
 }
-"""What to break: a function of a module, and what its result becomes."""
+"""The broken function of a module, and a function that changes its result."""
 
 
 def judge(name: str, seed: int) -> tuple[str, str]:

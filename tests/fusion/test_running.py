@@ -1,8 +1,7 @@
-"""Running fused graphs: arrays of any layout in, arrays of one's own out, memory that is given back, errors of the steps."""
+"""Runs of fused graphs: inputs of any layout, new result arrays, released memory, and errors of the steps."""
 
 from __future__ import annotations
 
-import gc
 import pickle
 import weakref
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from tests.fusion.random_graphs import gathering
 
 
 class Subclass(np.ndarray[Any, Any]):
-    """An array that is adopted before it is read."""
+    """An array that is converted before it is read."""
 
 
 FLOATS = TensorType((4, 6), np.dtype(np.float32))
@@ -35,7 +34,7 @@ IDS = np.array([3, 1, 1])
 
 
 def gather_and_turn(policy: OutOfBounds = OutOfBounds.RAISE) -> Fused:
-    """x[i].T, one launch."""
+    """Return a graph of x[i].T with one launch."""
     graph = GraphBuilder()
     x, i = graph.input("x", FLOATS), graph.input("i", TensorType((3,), np.dtype("int64")))
     rows = graph.problem("rows", gathering(FLOATS, graph.types[i], 0, policy, wraps=True), x, i)
@@ -43,13 +42,13 @@ def gather_and_turn(policy: OutOfBounds = OutOfBounds.RAISE) -> Fused:
 
 
 def flattened() -> Fused:
-    """x.T.reshape(24)[2:14], one launch."""
+    """Return a graph of x.T.reshape(24)[2:14] with one launch."""
     turned, flat = TransposeView(FLOATS, (1, 0)), ReshapeView(TensorType((6, 4), FLOATS.dtype), (24,))
     return fuse([turned, flat, SliceView(flat.output, (Window(4, 12, 1),))])
 
 
 def layouts(array: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The same elements in other places."""
+    """Return the same elements in different layouts."""
     wide = np.zeros((2 * array.shape[0], 3 * array.shape[1]), array.dtype)
     wide[::2, ::3] = array
     odd = np.zeros(array.shape, np.dtype([("byte", "u1"), ("it", array.dtype)]))
@@ -65,20 +64,20 @@ def layouts(array: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize("layout", layouts(X))
 @pytest.mark.parametrize("device", ["cpu", "reference"])
-def test_inputs_of_any_layout(layout: str, device: str) -> None:
+def test_inputs_of_any_layout_are_read(layout: str, device: str) -> None:
     found = layouts(X)[layout]
     assert gather_and_turn()(found, IDS, device=device).tolist() == X[IDS].T.tolist()
     assert gather_and_turn()(found, np.repeat(IDS, 2)[::2], device=device).tolist() == X[IDS].T.tolist()
     assert flattened()(found, device=device).tolist() == X.T.reshape(24)[4:16].tolist()
 
 
-def test_an_input_that_is_broadcast() -> None:
+def test_a_broadcast_input_is_read() -> None:
     rows = np.broadcast_to(X[:1], (4, 6))
     assert flattened()(rows).tolist() == rows.T.reshape(24)[4:16].tolist()
 
 
 @pytest.mark.parametrize("layout", [name for name in layouts(X) if name != "at odd addresses"])
-def test_outputs_of_any_layout(layout: str) -> None:
+def test_outputs_of_any_layout_are_written(layout: str) -> None:
     out = layouts(np.full((6, 3), -1, np.float32))[layout]
     assert gather_and_turn()(X, IDS, out=out) is out
     assert out.tolist() == X[IDS].T.tolist()
@@ -88,7 +87,7 @@ def test_outputs_of_any_layout(layout: str) -> None:
     assert out.tolist() == X.T.reshape(4, 6).tolist()
 
 
-def test_what_out_may_not_be() -> None:
+def test_a_wrong_out_is_refused() -> None:
     fused = gather_and_turn()
     with pytest.raises(TypeError, match="out for 'turned' is float64 \\[6, 3\\], expected float32 \\[6, 3\\]"):
         fused(X, IDS, out=np.empty((6, 3)))
@@ -104,7 +103,7 @@ def test_what_out_may_not_be() -> None:
     assert fused(X, interleaved.view(np.int64)[::2, 0], out=interleaved[:, 3:]).tolist() == X[[0, 0, 0]].T.tolist(), "apart"
 
 
-def test_what_inputs_may_not_be() -> None:
+def test_wrong_inputs_are_refused() -> None:
     fused = gather_and_turn()
     with pytest.raises(TypeError, match="the graph takes 2 arrays \\(x, i\\), got 1"):
         fused(X)
@@ -127,8 +126,8 @@ def test_what_inputs_may_not_be() -> None:
         fused(X, IDS, stream=1)
 
 
-def several() -> Fused:
-    """x, x as a row, a constant, x.T twice, and x.T as a row."""
+def several_outputs() -> Fused:
+    """Return a graph of x, x as a row, a constant, x.T twice, and x.T as a row."""
     graph = GraphBuilder()
     x = graph.input("x", FLOATS)
     turned = graph.transposed("turned", x, (1, 0))
@@ -137,7 +136,7 @@ def several() -> Fused:
 
 
 def test_outputs_share_no_memory() -> None:
-    fused = several()
+    fused = several_outputs()
     results = fused(X)
     expected = (X, X.reshape(-1), np.array([7, 8]), X.T, X.T, X.T.reshape(-1))
     assert [result.tolist() for result in results] == [array.tolist() for array in expected]
@@ -155,7 +154,7 @@ def test_outputs_share_no_memory() -> None:
         fused.run({"x": X}, out={"x": out[0], "turned": out[0].T})
 
 
-def test_what_moves_nothing_is_not_launched() -> None:
+def test_reshapes_and_bitcasts_are_not_launched() -> None:
     graph = GraphBuilder()
     bits = graph.bitcast("bits", graph.reshaped("row", graph.input("x", FLOATS), (24,)), np.dtype("uint16"), (8, 6))
     turned = graph.transposed("turned", bits, (1, 0))
@@ -164,11 +163,11 @@ def test_what_moves_nothing_is_not_launched() -> None:
     assert (fused.bytes_moved, fused.bytes_saved) == (2 * X.nbytes, 0)
     assert fused(X).tolist() == X.view(np.uint16).reshape(8, 6).T.tolist()
     assert fused(X.T.copy().T).tolist() == fused(X).tolist()
-    copied = fuse(graph.build([bits]))  # which would be memory of the input
+    copied = fuse(graph.build([bits]))  # otherwise it would be memory of the input
     assert (copied.launches, copied.bytes_moved) == ((), 2 * X.nbytes)
 
 
-def test_what_is_read_as_another_type_is_copied_where_it_is_memory_of_others() -> None:
+def test_a_bitcast_of_an_input_or_constant_is_copied() -> None:
     graph = GraphBuilder()
     x, constant = graph.input("x", FLOATS), graph.constant(X + 1)
     outputs = [x]
@@ -191,7 +190,7 @@ def test_what_is_read_as_another_type_is_copied_where_it_is_memory_of_others() -
     assert out.tobytes() == X.tobytes()
 
 
-def test_memory_is_given_back_behind_the_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intermediate_memory_is_freed_after_its_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = GraphBuilder()
     x = graph.input("x", FLOATS)
     value = x
@@ -232,21 +231,21 @@ def test_programs_are_prepared_once_for_each_layout(monkeypatch: pytest.MonkeyPa
     assert len(prepared) == 2
 
 
-def test_a_bad_index_is_named_as_its_step_names_it() -> None:
+def test_a_bad_index_is_named_as_by_its_own_step() -> None:
     graph = GraphBuilder()
     x, i = graph.input("x", FLOATS), graph.input("i", TensorType((2, 3), np.dtype("int32")))
     turned = graph.transposed("turned", i, (1, 0))
     columns = graph.problem("columns", gathering(FLOATS, graph.types[turned], 1, OutOfBounds.RAISE, wraps=True), x, turned)
     fused = fuse(graph.build([graph.reshaped("flat", columns, (24,))]))
     assert [launch.holds for launch in fused.launches] == [("turned", "columns", "flat")]
-    bad = np.array([[0, 1, 6], [-7, 2, 3]], np.int32)  # of which the step meets -7 first, and memory holds 6 first
+    bad = np.array([[0, 1, 6], [-7, 2, 3]], np.int32)  # the step meets -7 first, but 6 comes first in memory
     for device in ("cpu", "reference"):
         with pytest.raises(IndexError) as error:
             fused(X, bad, device=device)
         assert str(error.value) == "indices[0, 1] = -7 is out of range for axis 1 of size 6: valid indices are -6 … 5"
 
 
-def test_a_fused_graph_that_has_run_is_pickled() -> None:
+def test_a_fused_graph_that_has_run_can_be_pickled() -> None:
     fused = gather_and_turn()
     expected = fused(X, IDS)
     again = pickle.loads(pickle.dumps(fused))
@@ -254,7 +253,7 @@ def test_a_fused_graph_that_has_run_is_pickled() -> None:
     assert again(X, IDS).tobytes() == expected.tobytes()
 
 
-def test_strings() -> None:
+def test_strings_run_through_a_fused_graph() -> None:
     words = np.array([["a", "bb", "c"], ["d", "ee", "f"]])
     graph = GraphBuilder()
     text, i = graph.input("x", TensorType((2, 3), np.dtype(object))), graph.input("i", TensorType((2,), np.dtype("int64")))
@@ -270,13 +269,13 @@ def test_strings() -> None:
         assert result.dtype == words.dtype
 
 
-def test_a_graph_without_inputs() -> None:
+def test_a_graph_without_inputs_returns_its_constants() -> None:
     graph = GraphBuilder()
     ids = graph.constant([2, 0])
     assert fuse(graph.build([ids]))().tolist() == [2, 0]
 
 
-def test_reports() -> None:
+def test_the_report_lists_launches_and_bytes() -> None:
     fused = gather_and_turn()
     assert str(fused) == (
         "2 steps in 1 launch, 168 bytes moved, 144 saved\nlaunch  steps it does  bytes  cut from\nturned  rows, turned     168"
@@ -287,14 +286,11 @@ def test_reports() -> None:
     assert report["launches"][0]["bytes"] == {"index": 24, "read": 72, "written": 72, "total": 168}
 
 
-def test_fused_graphs_go_with_their_last_reference() -> None:
-    """Without a collection of cycles, because they may hold memory of a GPU."""
-    gc.disable()
-    try:
-        fused = gather_and_turn()
-        fused(X, IDS)
-        gone: list[Callable[[], Any]] = [weakref.ref(fused._runner), weakref.ref(fused._runner._parts)]
-        del fused
-        assert [found() for found in gone] == [None, None]
-    finally:
-        gc.enable()
+@pytest.mark.usefixtures("no_collection")
+def test_fused_graphs_are_freed_with_their_last_reference() -> None:
+    """No collection of cycles is needed, as graphs may hold memory of a GPU."""
+    fused = gather_and_turn()
+    fused(X, IDS)
+    gone: list[Callable[[], Any]] = [weakref.ref(fused._runner), weakref.ref(fused._runner._parts)]
+    del fused
+    assert [found() for found in gone] == [None, None]

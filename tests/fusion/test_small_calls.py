@@ -1,4 +1,4 @@
-"""Calls of fused graphs on arrays of known signatures: nothing is planned, and all is as on arrays that are adopted first."""
+"""Calls of fused graphs on arrays of known signatures: nothing is planned. Judge: the same calls on converted arrays."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ CHAINS = (
 
 
 class Adopted(np.ndarray[Any, Any]):
-    """An array that has no known signature, since a class may have rules of its own."""
+    """An array without a known signature, because its class may have rules of its own."""
 
 
 def expected(number: int, x: Array, ids: Array) -> Array:
-    """What NumPy makes of a chain."""
+    """Return NumPy's result of a chain."""
     return x[::-1].T.reshape(4, 15).T if number == 2 else x[ids][:2][::-1] if number else x[ids][..., ::2].T
 
 
 def laid_out(rng: random.Random, array: Array) -> Array:
-    """The same elements, in any layout."""
+    """Return the same elements in any layout."""
     kind = rng.randrange(7)
     if kind == 0:
         return np.asfortranarray(array)
@@ -49,7 +49,7 @@ def laid_out(rng: random.Random, array: Array) -> Array:
         return array[::-1].copy()[::-1]
     if kind == 2:
         return np.repeat(array, 2, axis=-1)[..., ::2]
-    if kind == 3:  # at an odd address, in strides that are no whole elements
+    if kind == 3:  # at an odd address, with strides that are no multiples of an element
         records = np.zeros(array.shape, np.dtype([("byte", "u1"), ("it", array.dtype)]))
         records["it"] = array
         return records["it"]
@@ -63,8 +63,8 @@ def laid_out(rng: random.Random, array: Array) -> Array:
     return array
 
 
-def said(call: Callable[[], Any]) -> tuple[Any, ...]:
-    """The shape, type and bits of a result, or an error's class and text."""
+def outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
+    """Return the shape, type and bits of a result, or an error's class and text."""
     try:
         found = call()
     except (IndexError, TypeError, ValueError) as error:
@@ -73,7 +73,7 @@ def said(call: Callable[[], Any]) -> tuple[Any, ...]:
 
 
 def out_for(rng: random.Random, x: Array, shape: tuple[int, ...]) -> Array:
-    """An array to write, which may not fit: of another shape, read-only, or over the input."""
+    """Return an output array that may be unsuitable: of another shape, read-only, or overlapping the input."""
     choice = rng.random()
     if choice < 0.2 and x.size >= np.prod(shape):
         return x.reshape(-1)[: int(np.prod(shape))].reshape(shape)
@@ -82,7 +82,7 @@ def out_for(rng: random.Random, x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def faults(fused: Sequence[Fused], rng: random.Random, calls: int) -> list[str]:
-    """What is wrong with random calls in turn: other bits than NumPy's, or other errors than for arrays that are adopted."""
+    """Return the faults of random calls: other bits than NumPy's, or other errors than for converted arrays."""
     wrong = []
     for _ in range(calls):
         number = rng.randrange(len(CHAINS))
@@ -93,15 +93,15 @@ def faults(fused: Sequence[Fused], rng: random.Random, calls: int) -> list[str]:
             ids = np.array([0, rng.choice((6, -7)), 0, 0])
         given = (x, ids)[: len(fused[number].graph.inputs)]
         options: dict[str, Any] = {"device": rng.choice((None, None, "cpu", "reference"))}
-        right = said(lambda: expected(number, x, ids))  # noqa: B023 # called at once
+        right = outcome(lambda: expected(number, x, ids))  # noqa: B023 # called at once
         if rng.random() < 0.4:
             options["out"] = out_for(rng, x, fused[number].graph.types[fused[number].graph.outputs[0]].shape)
-        adopted = said(lambda: fused[number](*(array.view(Adopted) for array in given), **options))  # noqa: B023
+        adopted = outcome(lambda: fused[number](*(array.view(Adopted) for array in given), **options))  # noqa: B023
         if "out" in options and np.shares_memory(options["out"], x):
             right = adopted  # which is refused
         elif "out" in options and options["out"].flags.writeable:
             options["out"][...] = 99
-        found = said(lambda: fused[number](*given, **options))  # noqa: B023
+        found = outcome(lambda: fused[number](*given, **options))  # noqa: B023
         if found != adopted or (not isinstance(found[0], type) and found != right):
             wrong.append(f"{CHAINS[number]}: {found} is not {adopted}")
     return wrong
@@ -114,11 +114,11 @@ def all_fused() -> list[Fused]:
     return found
 
 
-def test_signatures_in_turn(fused: list[Fused]) -> None:
+def test_random_calls_of_changing_signatures_are_right(fused: list[Fused]) -> None:
     assert faults(fused, seeds.rng(), 80) == []
 
 
-def test_a_stale_route_is_noticed(fused: list[Fused]) -> None:
+def test_a_prepared_graph_for_other_strides_gives_wrong_results(fused: list[Fused]) -> None:
     runner: Any = fused[0]._runner
     # Both have the same extent.
     graphs = [runner._prepared_on_the_host((None, *map(signature_of, (x, IDS)))) for x in (X, np.asfortranarray(X))]
@@ -126,7 +126,7 @@ def test_a_stale_route_is_noticed(fused: list[Fused]) -> None:
     for graph in graphs:
         runner._prepared_on_the_host = partial(lambda graph, _: graph, graph)
         for x in (X, np.asfortranarray(X)):
-            found = said(lambda: fused[0](x, IDS))  # noqa: B023 # called at once
+            found = outcome(lambda: fused[0](x, IDS))  # noqa: B023 # called at once
             right.append(found[-1] == expected(0, x, IDS).tobytes())
     assert right[::3] == [True, True]
     assert not all(right)
@@ -149,7 +149,7 @@ def test_a_call_of_known_signatures_plans_nothing(fused: list[Fused], monkeypatc
         assert out.tobytes() == expected(0, x, ids).tobytes()
 
 
-def test_a_bad_index_is_told_at_each_call(fused: list[Fused]) -> None:
+def test_a_bad_index_raises_at_every_call(fused: list[Fused]) -> None:
     for bad in (6, -7, 6):
         words = rf"^indices\[1\] = {bad} is out of range for axis 0 of size 6: valid indices are -6 … 5$"
         for number in (0, 1):
@@ -158,11 +158,11 @@ def test_a_bad_index_is_told_at_each_call(fused: list[Fused]) -> None:
             assert fused[number](X, IDS).tobytes() == expected(number, X, IDS).tobytes()
 
 
-def test_threads_may_call_at_once(fused: list[Fused]) -> None:
+def test_threads_may_call_fused_graphs_at_once(fused: list[Fused]) -> None:
     assert at_once(lambda seed: faults(fused, random.Random(seed), 12), range(6)) == [[]] * 6
 
 
-def test_so_many_prepared_graphs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_prepared_graphs_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "CALLS_KEPT", 5)
     fused = fuse(CHAINS[0].problems(X))
     for step in range(1, 20):
@@ -172,7 +172,7 @@ def test_so_many_prepared_graphs_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert (runner._prepared_on_the_host.cache_info().currsize, runner._prepared.cache_info().currsize) == (5, 5)
 
 
-def test_an_array_that_changed_in_place_is_another_one() -> None:
+def test_an_array_resized_in_place_is_checked_again() -> None:
     data: Any = np.arange(12, dtype=np.float32)
     fused = fuse(dg.index[::-1].problems(data))
     assert fused(data).tolist() == [*range(11, -1, -1)]
@@ -187,7 +187,7 @@ def test_an_array_that_changed_in_place_is_another_one() -> None:
 
 
 @pytest.mark.parametrize("given", [X, X.view(Adopted)], ids=["known", "adopted"])
-def test_results_are_the_callers_own(given: Array) -> None:
+def test_results_share_no_memory(given: Array) -> None:
     graph = GraphBuilder()
     x = graph.input("x", TensorType(X.shape, X.dtype))
     outputs = [x, graph.constant([1, 2])]
@@ -204,7 +204,7 @@ def test_results_are_the_callers_own(given: Array) -> None:
     assert X[0, 1] == 1
 
 
-def test_an_expression_keeps_what_it_fused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expression_caches_its_fused_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = dg.index[:, [1, 0]][::-1]
     cases = [np.arange(12).reshape(6, 2), np.arange(6.0).reshape(3, 2), np.array([["a", "b"], ["c", "d"]])]
     for x in cases:

@@ -29,44 +29,44 @@ from tests.fuzzing.mutating_cases import mutated_cases, whole_cases
 from tests.seeds import run_seed
 
 SECONDS = 5.0
-"""Of a processor, that one file may take, beside the time in which libraries are loaded."""
+"""CPU time that a file may take, in addition to loading libraries."""
 
 MEMORY = 500_000_000
-"""Bytes that one file may take."""
+"""Memory in bytes that a file may take."""
 
 PYTHON = sys.executable
 
 RUNNING = (25.0, 1_750_000_000)
-"""Seconds and bytes more that a command may take that runs a model: so much more its limits allow."""
+"""Additional seconds and bytes of a command that may run a model, by its limits."""
 
 WAIT = 120
-"""Seconds after which a process that waits is ended."""
+"""Seconds after which a waiting process is ended."""
 
 BATCH = 50
-"""Files that one process checks."""
+"""Number of files that one process checks."""
 
 FORMATS = ("text", "concise", "json", "sarif", "junit", "github")
 
 PICKED = 3
-"""Files of a batch that are also run, explained, translated and compared with another one."""
+"""Number of files per batch that are also run, explained, translated and compared with another."""
 
 RUNS = ("translate", "compare")
-"""The commands that load libraries which run models."""
+"""Commands that load libraries to run models."""
 
 
 def checking(target: Path, form: str) -> list[str]:
-    """The arguments that check a file or a folder."""
+    """Return the arguments that check a file or a folder."""
     return ["check", "--no-config", "--skip-others", "--output-format", form, str(target)]
 
 
 def using(target: Path, scratch: Path) -> list[list[str]]:
-    """The arguments that explain a file, and run it if it is a model."""
+    """Return the arguments that explain a file, and run it if it is a model."""
     limited = ["--memory-limit", "200MB", "--output-dir", str(scratch / "made")]
     return [["explain", str(target)], *([["run", str(target), *limited]] if target.suffix == ".json" else [])]
 
 
 def translating(draw: random.Random, target: Path, others: list[Path]) -> list[list[str]]:
-    """The arguments that translate a file, to a place beside it that may be its own, and that compare it with a model."""
+    """Return the arguments that translate a file, possibly onto itself, and compare it with a model."""
     place = target.with_name(f"{draw.choice((target.stem, 'new'))}.onnx")
     models = [path for path in [target, *others] if path.suffix == ".onnx"]
     form = draw.choice(([], ["--json"]))
@@ -77,21 +77,21 @@ def translating(draw: random.Random, target: Path, others: list[Path]) -> list[l
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of every file below a folder, by its name."""
+    """Return the digest of every file below a folder, by name."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def harm(folder: Path, before: dict[str, str]) -> str:
-    """Which file of a folder is not what it was; empty where all are. What was written beside them is removed."""
+    """Return the changed file of a folder, or an empty text. Remove new files next to them."""
     after = digests(folder)
     for name in sorted(after.keys() - before.keys()):
         (folder / name).unlink()
     return next((f"changed {Path(name).suffix or name}" for name, content in before.items() if after.get(name) != content), "")
 
 
-def written(scratch: Path) -> tuple[float, bytes]:
-    """Seconds of CPU time that translating a small model takes, nearly all of which loads libraries; and its ONNX file."""
+def translation_cost(scratch: Path) -> tuple[float, bytes]:
+    """Return the CPU seconds of translating a small model, mostly for loading libraries, and its ONNX file."""
     small, path = ROOT / "examples/directml/gather_2.json", scratch / "small.onnx"
     with (scratch / "out").open("wb") as out:
         command = [sys.executable, "-m", "dmlgather.cli", "translate", str(small), "-o", str(path)]
@@ -101,27 +101,27 @@ def written(scratch: Path) -> tuple[float, bytes]:
 
 
 def failure(arguments: list[str], scratch: Path, form: str = "text", loaded: float = 0.0) -> str:
-    """How the command fails; empty where it does not. form: of its output. loaded: seconds that loading libraries takes."""
+    """Return the failure of the command, or an empty text. form: of its output. loaded: seconds for loading libraries."""
     out, err = scratch / "out", scratch / "err"
     module = ["conformance"] if arguments[0] == "conformance" else ["dmlgather.cli", arguments[0]]
     command = [sys.executable, "-m", *module, *arguments[1:]]
     with out.open("wb") as to_out, err.open("wb") as to_err:
         code, seconds, memory = _measured(command, scratch / "used", to_out, to_err)
-    told, said = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
+    printed, logged = (path.read_bytes().decode("utf-8", "replace") for path in (out, err))
     if code not in (0, 1, 2):
         return f"exit code {code}"
-    if "Traceback" in said:
+    if "Traceback" in logged:
         return "traceback"
-    if "internal error" in said:
-        return said[said.index("internal error") :].splitlines()[0][:200]
+    if "internal error" in logged:
+        return logged[logged.index("internal error") :].splitlines()[0][:200]
     runs = arguments[0] in RUNS
     if seconds > SECONDS + loaded + RUNNING[0] * runs:
         return f"{seconds:.1f} seconds"
     if memory > MEMORY + RUNNING[1] * runs:
         return f"{memory // 10**6} MB"
-    if steering := {character for character in told + said if not (character.isprintable() or character in "\n\t")}:
+    if steering := {character for character in printed + logged if not (character.isprintable() or character in "\n\t")}:
         return f"control characters {sorted(map(ascii, steering))}"
-    return _unreadable(told, form)
+    return _unreadable(printed, form)
 
 
 _MEASURE = """
@@ -129,11 +129,11 @@ import json, resource, subprocess, sys
 code, used = subprocess.call(sys.argv[2:]), resource.getrusage(resource.RUSAGE_CHILDREN)
 json.dump([code, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024], open(sys.argv[1], "w"))
 """
-"""Starts a command from a small process: Linux counts the memory of the process that starts another one as the other's own."""
+"""Starts a command from a small process. Linux counts the memory of a starting process as its child's."""
 
 
 def _measured(command: list[str], used: Path, out: IO[bytes], err: IO[bytes]) -> tuple[int, float, int]:
-    """Exit code, seconds of CPU time and bytes of memory of a command and those that it waited for. used: a file for these."""
+    """Return the exit code, CPU seconds and bytes of memory of a command and its children. used: a file for these."""
     started = [PYTHON, "-S", "-c", _MEASURE, str(used), *command]
     process = subprocess.Popen(started, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
     try:
@@ -147,7 +147,7 @@ def _measured(command: list[str], used: Path, out: IO[bytes], err: IO[bytes]) ->
 
 
 def _unreadable(report: str, form: str) -> str:
-    """Why a report cannot be read; empty where it can, or is empty because there was nothing to check."""
+    """Return why a report cannot be read. Empty if it is valid, or empty because there was nothing to check."""
     try:
         if report and form in ("json", "sarif"):
             json.loads(report)
@@ -159,18 +159,18 @@ def _unreadable(report: str, form: str) -> str:
 
 
 def _form(arguments: list[str], checked: str) -> str:
-    """The form of a command's output. checked: that of a check's."""
+    """Return the form of a command's output. checked: the form of a check."""
     return checked if arguments[0] == "check" else "json" if "--json" in arguments else "text"
 
 
 def main(seconds: float, seed: int) -> int:
-    """Fuzz for so many seconds; the exit code."""
+    """Fuzz for this number of seconds, and return the exit code."""
     draw, start = random.Random(seed), time.monotonic()
     kept, checked, found = Path("fuzz-failures").absolute(), 0, Counter[str]()
     print(f"seed {seed}, {seconds:g} seconds", flush=True)
     with tempfile.TemporaryDirectory(prefix="dmlgather-fuzz-") as temporary:
         folder, scratch = Path(temporary, "files"), Path(temporary)
-        cases, (loaded, model) = whole_cases(Path(temporary, "whole")), written(scratch)
+        cases, (loaded, model) = whole_cases(Path(temporary, "whole")), translation_cost(scratch)
         while time.monotonic() - start < seconds:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()

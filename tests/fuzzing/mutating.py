@@ -1,4 +1,4 @@
-"""Mutated files of every kind that the command reads: DxDispatch models with .npy files, descriptors, streams of descriptors,
+"""Mutated files of every kind that the command reads: DxDispatch models with .npy files, descriptors, streams of descriptors, and
 ONNX models.
 """
 
@@ -25,10 +25,10 @@ NAMES = (
     *("", "x", "InputTensor", "\x00", "\x1b[31m\r\n", "\u202e\u2066\u200b", "\x9b2J", "\ud800", "é\u00a0\u2028", "a" * 50_000),
     *("../../etc/passwd", "/dev/zero", "nul", "%s%n", "&amp;<>\"'", "]]>", "::error::", "9" * 30),
 )
-"""Names that steer a terminal, leave a folder, end a quotation, or are long."""
+"""Names that control a terminal, leave a folder, end a quotation, or are long."""
 
 LARGEST = 1_000_000
-"""Bytes of a model, about."""
+"""Approximate size limit of a model in bytes."""
 
 KINDS = ("json", "jsonl", "onnx")
 
@@ -45,7 +45,7 @@ def mutated(draw: random.Random, kind: str, folder: Path, name: str) -> None:
 
 
 def flipped(draw: random.Random, data: bytes) -> bytes:
-    """Flipped, removed, inserted and repeated bytes."""
+    """Return the bytes with flipped, removed, inserted and repeated ones."""
     changed = bytearray(data)
     for _ in range(draw.choice((1, 1, 2, 5, 30))):
         at, length = draw.randrange(len(changed) + 1), draw.choice((1, 1, 2, 8, 100))
@@ -64,7 +64,7 @@ def flipped(draw: random.Random, data: bytes) -> bytes:
 
 
 def _npy(draw: random.Random) -> bytes:
-    """A .npy file of three floats, or one that says something else of itself."""
+    """Return a .npy file of three floats, or one with a wrong header."""
     kind, shape = "<f4", "(3,)"
     if draw.random() < 0.5:
         kind = draw.choice(("<f4", ">f4", "<f2", "|O", "<U3", "<c8", "|b1", "<i8", "V4", "<f4,<i4"))
@@ -76,7 +76,7 @@ def _npy(draw: random.Random) -> bytes:
 
 
 def _with_values(source: str) -> dict[str, Any]:
-    """A model whose input is the file `source`."""
+    """Return a model whose input is the file `source`."""
     tensor = {"DataType": "FLOAT32", "Sizes": [3]}
     return {
         "resources": {
@@ -97,7 +97,7 @@ def _with_values(source: str) -> dict[str, Any]:
 
 
 def _jsonl(draw: random.Random) -> bytes:
-    """Lines, each of them mutated or not."""
+    """Return lines, some of them mutated."""
     made = b""
     for _ in range(draw.choice((1, 3, 40))):
         value = {"name": draw.choice(NAMES), "type": "DML_OPERATOR_SLICE", "desc": _with_values("")["dispatchables"]["s"]["desc"]}
@@ -117,7 +117,7 @@ def _json(draw: random.Random) -> bytes:
         return path.read_bytes()
     for _ in range(draw.choice((1, 1, 2, 4))):
         value = changed(draw, value)
-        if sum(1 for _ in _places(value)) > 1_000:  # what is repeated once more would be larger than any file
+        if sum(1 for _ in _places(value)) > 1_000:  # repeated once more, it would exceed the size limit
             break
     try:
         return json.dumps(value, ensure_ascii=draw.random() < 0.5).encode("utf-8", "surrogatepass")
@@ -126,7 +126,7 @@ def _json(draw: random.Random) -> bytes:
 
 
 def changed(draw: random.Random, value: Any) -> Any:
-    """The value with one part of it replaced, removed, repeated or nested."""
+    """Return the value with one part replaced, removed, repeated or nested."""
     places = list(_places(value))
     holder, key = draw.choice(places) if places else (None, None)
     if holder is None or draw.random() < 0.02:
@@ -176,7 +176,7 @@ def _onnx(draw: random.Random) -> bytes:
 
 
 def _onnx_seeds() -> list[onnx.ModelProto]:
-    """Models with every operator of the family, constants, shape arithmetic, a branch and a local function."""
+    """Return models with every operator of the family, constants, shape arithmetic, a branch and a local function."""
     info, node = helper.make_tensor_value_info, helper.make_node
     inputs = [info("x", TensorProto.FLOAT, [4, "n", 8]), info("i", TensorProto.INT64, [2]), info("c", TensorProto.BOOL, [])]
     constants = [
@@ -250,7 +250,7 @@ def _change_message(draw: random.Random, model: Any) -> None:
 
 
 def _field_value(draw: random.Random, field: Any) -> Any:
-    """A value that a scalar field can hold."""
+    """Return a value for a scalar field."""
     if field.type == field.TYPE_BYTES:
         return draw.randbytes(draw.choice((0, 1, 8, 1000)))
     if field.type == field.TYPE_STRING:

@@ -1,4 +1,4 @@
-"""Mutated folders of conformance cases, with what came back to them."""
+"""Mutated folders of conformance cases with their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fuzzing.mutating import LARGEST, changed, flipped
 
 
 def whole_cases(folder: Path) -> Path:
-    """A folder of conformance cases with what came back: what the CPU makes of those that break no rule."""
+    """Write a folder of conformance cases with the CPU's results of those that break no rule."""
     write_cases(folder, 12, FeatureLevel.LEVEL_6_4, 1, __version__)
     (folder / RESULTS).mkdir()
     for model in sorted((folder / MODELS).glob("*.json")):
@@ -34,8 +34,8 @@ def whole_cases(folder: Path) -> Path:
 
 
 def mutated_cases(draw: random.Random, whole: Path, folder: Path) -> None:
-    """A copy of a folder of conformance cases, some of whose files are mutated, removed, copied, links or folders. The manifest
-    may state the new digests: who writes a folder writes both.
+    """Write a copy of a folder of conformance cases with some files mutated, removed, copied, or replaced by links or folders.
+    The manifest may state the new digests, because the author of a folder writes both.
     """
     shutil.copytree(whole, folder)
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".bin", ".exit", ".out"))
@@ -60,7 +60,7 @@ def mutated_cases(draw: random.Random, whole: Path, folder: Path) -> None:
 
 
 def _changed_text(draw: random.Random, path: Path) -> bytes:
-    """A JSON file with parts of it changed."""
+    """Return a JSON file with changed parts."""
     value = json.loads(path.read_text(encoding="utf-8"))
     for _ in range(draw.choice((1, 1, 2))):
         value = changed(draw, value)
@@ -72,7 +72,7 @@ def _changed_text(draw: random.Random, path: Path) -> bytes:
 
 
 def _state_digests(folder: Path) -> None:
-    """The digests of the files of a folder in its manifest, as far as it has that form."""
+    """Write the files' digests into the folder's manifest, if it still has that form."""
     with suppress(ValueError, TypeError, KeyError, AttributeError, OSError):
         manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
         for case in manifest["cases"]:

@@ -1,4 +1,4 @@
-"""`ci/heavy fuzz` notices what it looks for, and its folders of cases can be read before they are mutated."""
+"""`ci/heavy fuzz` notices each kind of failure, and its unmutated folders of cases are readable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_changed_input_is_noticed_and_a_new_file_is_removed(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_whole_cases_are_equal_and_mutated_ones_are_read_or_refused(tmp_path: Path) -> None:
+def test_mutated_cases_are_read_or_refused(tmp_path: Path) -> None:
     whole, rng = whole_cases(tmp_path / "whole"), seeds.rng()
     report = read_results(whole, "0")
     assert {case.outcome for case in report.cases} <= {"refused"}, [case.outcome for case in report.cases]
@@ -46,11 +46,11 @@ def test_whole_cases_are_equal_and_mutated_ones_are_read_or_refused(tmp_path: Pa
     assert digests(whole) == kept
 
 
-def test_what_is_translated_is_compared_with_models(tmp_path: Path) -> None:
+def test_a_translated_file_is_compared_with_models(tmp_path: Path) -> None:
     rng, path, model = seeds.rng(), tmp_path / "1.json", tmp_path / "1.onnx"
     commands = [translating(rng, path, [path, model]) for _ in range(100)]
     assert {first[0] for first, _ in commands} == {"translate"}
-    assert any(str(model) in first for first, _ in commands)  # over another input
+    assert any(str(model) in first for first, _ in commands)  # the path of another input
     assert {tuple(second[:4]) for _, second in commands} == {("compare", str(path), "--against", str(model))}
 
 
@@ -58,7 +58,7 @@ def test_what_is_translated_is_compared_with_models(tmp_path: Path) -> None:
     ("arguments", "how"),
     [(["levels", "GATHER"], ""), (["check", "--no-config", "/dev/null/x"], ""), (["--nonsense"], "")],
 )
-def test_a_command_that_ends_as_it_should(arguments: list[str], how: str, tmp_path: Path) -> None:
+def test_a_command_that_ends_properly_is_no_failure(arguments: list[str], how: str, tmp_path: Path) -> None:
     assert failure(arguments, tmp_path) == how
 
 

@@ -1,1 +1,1 @@
-"""The CUDA kernels without a GPU: compiled by NVRTC for every architecture, and run as PTX in an interpreter."""
+"""The CUDA kernels without a GPU: NVRTC compiles them for every architecture, and an interpreter runs their PTX."""

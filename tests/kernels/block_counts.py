@@ -1,7 +1,7 @@
-"""What the block in the middle of a launch costs, counted element by element: the judge of `form_cost.py`.
+"""The cost of the block in the middle of a launch, counted element by element. It judges `form_cost.py`.
 
-Nothing here knows steps of a walk, carries or orders. Where an element lies follows from its coordinates in the work alone; which
-elements a thread moves, and in which of its steps, follows from what a launch form says (`launch_form.py`).
+The count does not use steps of a walk, carries or orders. The coordinates of an element in the work give its address, and the
+launch form (`launch_form.py`) gives the elements of a thread in each of its steps.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dmlgather.backends.cuda.launch_form import LaunchForm
 from dmlgather.backends.cuda.work import Work
 
 THREADS, LANES = 256, 32
-"""Of a block, and of a warp."""
+"""Threads of a block and of a warp."""
 SECTOR, LINE = 32, 128
 """Bytes."""
 NOTHING = -1
-"""What a thread that does not take part moves."""
+"""Stands for the element of a thread without one."""
 
 Places = NDArray[np.int64]
-"""Of the threads of a block."""
+"""Places of the elements of a block's threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockCounts:
-    """elements: that the block moves. resolved: indices. stored, looked_up, loaded: sectors and lines, each."""
+    """Counts of a block: its elements, resolved indices, and sectors and lines for each of stored, looked_up and loaded."""
 
     elements: int
     resolved: int
@@ -38,14 +38,14 @@ class BlockCounts:
 
     @property
     def cycles(self) -> float:
-        """For an element, by the numbers of docs/kernels.md ("Choosing a kernel")."""
+        """Cycles per element, by the numbers of docs/kernels.md ("Choosing a kernel")."""
         instructions = 62 * THREADS + 6.3 * self.elements + 13 * self.resolved
         sectors, lines = (sum(each) for each in zip(self.stored, self.looked_up, self.loaded, strict=True))
         return (1.7 * sectors + lines + instructions / LANES / 4) / self.elements
 
 
 def block_counts(work: Work, form: LaunchForm) -> BlockCounts:
-    """Of the block in the middle of the launch."""
+    """Return the counts of the block in the middle of the launch."""
     first = form.threads // 2 // THREADS * THREADS
     steps = steps_of(form, first)
     moved = [step >= 0 for step in steps[..., 0]]
@@ -68,13 +68,13 @@ def block_counts(work: Work, form: LaunchForm) -> BlockCounts:
 
 
 def value_at(places: Places, limit: int) -> Places:
-    """The index that stands at each place: some value below `limit`."""
+    """Return the index at each place: some value below `limit`."""
     return places * SCRAMBLE % max(1, limit)
 
 
 def steps_of(form: LaunchForm, first: int) -> NDArray[np.int64]:
-    """Which element each thread of the block that begins with thread `first` moves in each of its steps
-    [step][thread][dimension of the work]: its coordinates, or NOTHING.
+    """Return the coordinates of the elements that the block's threads move, as [step][thread][dimension of the work], or NOTHING.
+    The block begins with thread `first`.
     """
     threads = np.arange(first, first + THREADS)
     there = threads < form.threads
@@ -92,7 +92,7 @@ def steps_of(form: LaunchForm, first: int) -> NDArray[np.int64]:
 
 
 def _in_requests(requests: list[tuple[Places, NDArray[np.bool]]], unit: int) -> int:
-    """Units of memory that the warps touch, added up over their requests."""
+    """Return the number of memory units that the warps touch, added over their requests."""
     return sum(
         len(set((places[at : at + LANES] // unit)[taken[at : at + LANES]].tolist()))
         for places, taken in requests
@@ -101,5 +101,5 @@ def _in_requests(requests: list[tuple[Places, NDArray[np.bool]]], unit: int) -> 
 
 
 def _in_block(requests: list[tuple[Places, NDArray[np.bool]]], unit: int) -> int:
-    """Units of memory that the block touches."""
+    """Return the number of memory units that the block touches."""
     return len({unit_number for places, taken in requests for unit_number in (places // unit)[taken].tolist()})

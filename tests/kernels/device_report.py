@@ -1,6 +1,6 @@
-"""What ci/gpu found on a GPU.
+"""Reports the results of ci/gpu.
 
-python -m tests.kernels.device_report                     prints DEVICE-DATE, which the names of results end in
+python -m tests.kernels.device_report                     prints DEVICE-DATE, the suffix of result names
 python -m tests.kernels.device_report TESTS.xml MEMCHECK  writes benchmarks/results/gpu-DEVICE-DATE.json
 """
 
@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def report(tests: Path, memcheck: str) -> dict[str, Any]:
-    """Device, versions, counts of the test run, and what compute-sanitizer said."""
+    """Return the device, versions, counts of the test run, and the summary of compute-sanitizer."""
     cupy = require(0)
     suite = ElementTree.parse(tests).getroot().find("testsuite")
     assert suite is not None
@@ -40,17 +40,17 @@ def report(tests: Path, memcheck: str) -> dict[str, Any]:
 
 
 def device() -> str:
-    """The name of the first GPU."""
+    """Return the name of the first GPU."""
     return str(require(0).cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
 def today() -> str:
-    """The date in UTC, ISO 8601."""
+    """Return the date in UTC in the format of ISO 8601."""
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def name_of(device: str, date: str) -> str:
-    """DEVICE-DATE in lower case letters, digits and hyphens."""
+    """Return DEVICE-DATE in lower case letters, digits and hyphens."""
     return f"{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}-{date}"
 
 

@@ -1,4 +1,4 @@
-"""What the kernels of a counted table should reach. `GOALS` are those of the sweep."""
+"""Goals for the kernels of a counted table. `GOALS` are those of the sweep."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 Figures = Mapping[str, Any]
-"""Of a case, as they are recorded: "fetched", "used", "kernel", and `REASON` of a case that has one."""
+"""Recorded figures of a case: "fetched", "used", "kernel", and `REASON` if the case has a reason."""
 
 REASON = "reason"
-"""Why blocks fetch more than must be loaded, whatever the kernel."""
+"""Key of the reason why blocks of any kernel fetch more than must be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """What a case misses. figures: "fetched", "used" or both. reason: where it explains all of that, else empty."""
+    """A missed goal of a case. figures: "fetched", "used" or both. reason: the explanation if it covers all of them, or empty."""
 
     figures: tuple[str, ...]
     reason: str
@@ -23,8 +23,8 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """used: the least share of the bytes in stored sectors that is stored. needed: the least share of the sectors that blocks
-    load which must be loaded, 1 / fetched. share: of all cases, how many should meet both.
+    """Goals for a table. used: the least share of the bytes in stored sectors that are stored. needed: the least share of loaded
+    sectors that must be loaded, 1 / fetched. share: the share of all cases that should meet both goals.
     """
 
     used: float
@@ -32,7 +32,7 @@ class Goals:
     share: float
 
     def misses(self, cases: Mapping[str, Figures]) -> dict[str, Miss]:
-        """The cases, by name, that miss a goal."""
+        """Return the cases that miss a goal, by name."""
         found = {}
         for name, figures in cases.items():
             met = {"fetched": figures["fetched"] * self.needed <= 1, "used": figures["used"] >= self.used}
@@ -41,7 +41,7 @@ class Goals:
         return found
 
     def summary(self, cases: Mapping[str, Figures]) -> str:
-        """How many cases meet both goals."""
+        """Return a line with the number of cases that meet both goals."""
         misses = self.misses(cases)
         met, reasons = len(cases) - len(misses), sum(bool(miss.reason) for miss in misses.values())
         return (
@@ -51,7 +51,7 @@ class Goals:
         )
 
     def report(self, cases: Mapping[str, Figures]) -> Iterator[str]:
-        """The summary, and a line for each case that misses a goal."""
+        """Yield the summary, and a line for each case that misses a goal."""
         yield self.summary(cases)
         for name, miss in self.misses(cases).items():
             figures = ", ".join(f"{figure} {cases[name][figure]}" for figure in miss.figures)

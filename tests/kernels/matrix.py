@@ -32,14 +32,14 @@ from tests.kernels.units import UNITS, write_units
 
 RECORD = Path(__file__).with_name("registers.json")
 CEILING = 64
-"""Registers per thread that leave room for 1024 threads on a multiprocessor: four blocks of 256, or a block for long rows."""
+"""Registers per thread that allow 1024 threads on a multiprocessor: four blocks of 256, or one block for long rows."""
 
 Job = tuple[str, str]
 """A unit and an architecture."""
 
 
 def compile_unit(job: Job) -> tuple[Job, dict[str, nvrtc.Usage], list[str]]:
-    """The usage of every kernel of a unit, and what is wrong with their machine code."""
+    """Return the usage of every kernel of a unit, and the faults in their machine code."""
     unit, architecture = job
     compiled = nvrtc.compile_source(unit_source(unit), architecture)
     variants = [variant for variant in VARIANTS if variant.unit == unit]
@@ -51,13 +51,13 @@ def compile_unit(job: Job) -> tuple[Job, dict[str, nvrtc.Usage], list[str]]:
 
 
 def record() -> dict[str, Any]:
-    """The committed register counts, {"nvrtc": version, "registers": {architecture: {kernel: registers}}}."""
+    """Return the committed register counts, {"nvrtc": version, "registers": {architecture: {kernel: registers}}}."""
     content: dict[str, Any] = json.loads(RECORD.read_text())
     return content
 
 
 def usage_problems(architecture: str, usage: dict[str, nvrtc.Usage], *, compared: bool = True) -> Iterator[str]:
-    """Spills, and registers beyond the record (of this compiler version; not if it is written anew) or the ceiling (of any)."""
+    """Yield spills, registers above the ceiling, and registers above the record unless its compiler version differs."""
     recorded = record()
     known = recorded["registers"].get(architecture, {}) if compared and recorded["nvrtc"] == nvrtc.version() else {}
     for name, used in usage.items():
@@ -71,7 +71,7 @@ def usage_problems(architecture: str, usage: dict[str, nvrtc.Usage], *, compared
 
 
 def check_machine_code(pool: Executor, write: bool) -> list[str]:
-    """What is wrong with the compiled kernels. write: the register counts, unless something is wrong."""
+    """Return faults of the compiled kernels. write: without faults, write the register counts."""
     start = time.perf_counter()
     jobs = [(unit, architecture) for architecture in nvrtc.ARCHITECTURES for unit in UNITS]
     registers: dict[str, dict[str, int]] = {architecture: {} for architecture in nvrtc.ARCHITECTURES}
@@ -90,7 +90,7 @@ def check_machine_code(pool: Executor, write: bool) -> list[str]:
 
 
 def check_traffic(pool: Executor, table: CountedTable, write: bool, only: str = "") -> list[str]:
-    """What touches more memory than recorded. write: the table. only: text in the names of cases, whose figures are printed."""
+    """Return increases over the recorded traffic. write: write the table. only: select names of cases and print figures."""
     start = time.perf_counter()
     rows: dict[str, traffic_record.Row] = {}
     count = partial(traffic_record.rows_of, plain=write and table.plain, only=only)
@@ -120,7 +120,7 @@ def check_traffic(pool: Executor, table: CountedTable, write: bool, only: str = 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns its exit code: 1 for problems."""
+    """Run the command. Return its exit status: 1 for problems."""
     parser = argparse.ArgumentParser("ci/kernels", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for table in TABLES:
         about = f"compare with {table.file.name} alone; TEXT: these cases"

@@ -1,4 +1,4 @@
-"""NVRTC without a driver and without CuPy: source in, machine code, ptxas' report or PTX out."""
+"""NVRTC without a driver and without CuPy. It turns a source into machine code, ptxas' report, or PTX."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ENTRY = re.compile(
 
 
 class CompilationError(Exception):
-    """NVRTC refuses the source; the message is its log."""
+    """NVRTC's refusal of a source. The message is NVRTC's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What ptxas says about one kernel: registers per thread, bytes of stack and of spills."""
+    """The report of ptxas about one kernel: registers per thread, bytes of stack and of spills."""
 
     registers: int
     stack: int
@@ -43,7 +43,7 @@ class Compiled:
 
 
 def version() -> str:
-    """The version of NVRTC, such as "13.5"."""
+    """Return the version of NVRTC, such as "13.5"."""
     _, major, minor = nvrtc.nvrtcVersion()
     return f"{major}.{minor}"
 
@@ -56,14 +56,14 @@ def compile_source(source: str, architecture: str) -> Compiled:
 
 
 def ptx(source: str, architecture: str) -> str:
-    """The PTX for a virtual architecture such as "compute_90", with the lines of the source. Raises CompilationError."""
+    """Return the PTX for a virtual architecture such as "compute_90", with the source's lines. Raises CompilationError."""
     with _program(source, architecture, "-lineinfo") as (program, _):
         return _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
 
 
 @contextmanager
 def _program(source: str, architecture: str, option: str) -> Iterator[tuple[Any, str]]:
-    """A compiled program and NVRTC's log."""
+    """Yield a compiled program with NVRTC's log."""
     options = [text.encode() for text in (*OPTIONS, f"-arch={architecture}", option)]
     program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
     try:
@@ -81,7 +81,7 @@ def _usage(match: re.Match[str]) -> Usage:
 
 
 def _text(size_of: Any, content_of: Any, program: Any) -> bytes:
-    content = bytearray(int(_checked(size_of(program))))  # NVRTC writes to it; bytes of one character are shared by everybody
+    content = bytearray(int(_checked(size_of(program))))  # NVRTC writes into this buffer; Python shares bytes of one character
     _checked((*content_of(program, content), None))
     return bytes(content)
 

@@ -1,4 +1,4 @@
-"""Launches of the plain kernels that ours are compared with (`plain_kernels.cu`): canonical plans with 64-bit indices."""
+"""Launches of the plain kernels (`plain_kernels.cu`) for comparison, for canonical plans with 64-bit indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kernels.occupancy import WARP
 
 SOURCE = Path(__file__).with_name("plain_kernels.cu").read_text()
 DIMENSIONS, LOOKUPS = 4, 2
-"""The most that the kernels take."""
+"""Limits of the kernels."""
 
 _HEAD = struct.Struct("<3QI4x")
 _DIMENSION = struct.Struct("<I4x4q")
@@ -22,7 +22,7 @@ _LOOKUP = struct.Struct("<3q")
 
 @dataclass(frozen=True, slots=True)
 class PlainLaunch:
-    """One launch. kind: "naive" or "row". count: elements (naive) or rows."""
+    """A launch. kind: "naive" or "row". count: elements (naive) or rows."""
 
     plan: IndexPlan
     kind: str
@@ -30,22 +30,22 @@ class PlainLaunch:
 
     @property
     def name(self) -> str:
-        """The kernel, such as `naive_d2_k1_e4`."""
+        """The kernel's name, such as `naive_d2_k1_e4`."""
         return f"{self.kind}_d{self.plan.rank}_k{len(self.plan.lookups)}_e{self.plan.element_bytes}"
 
     @property
     def source(self) -> str:
-        """CUDA C++ with this kernel alone."""
+        """CUDA C++ with only this kernel."""
         parts = (self.name, self.kind, self.plan.rank, len(self.plan.lookups), self.plan.element_bytes)
         return f"{SOURCE}\nPLAIN({', '.join(map(str, parts))})\n"
 
     @property
     def grid(self) -> int:
-        """Blocks."""
+        """Number of blocks."""
         return -(-self.count * (WARP if self.kind == "row" else 1) // BLOCK)
 
     def arguments(self, data: int, indices: int, out: int) -> bytes:
-        """The parameter, with these addresses."""
+        """Return the kernel's parameter with these addresses."""
         plan, size = self.plan, self.plan.element_bytes
         parts = [_HEAD.pack(data + plan.in_offset * size, indices, out + plan.out_offset * size, self.count)]
         for axis in reversed(range(plan.rank)):
@@ -59,8 +59,8 @@ class PlainLaunch:
 
 
 def plain_launches(plan: IndexPlan, element_bytes: int) -> dict[str, PlainLaunch]:
-    """A launch of the naive kernel and, where rows are contiguous, of the row kernel. element_bytes: of the data type; plain
-    kernels do not know wider elements.
+    """Return a launch of the naive kernel and, if rows are contiguous, one of the row kernel. element_bytes: of the data type,
+    because plain kernels do not combine elements.
     """
     plan = canonicalise(plan, element_bytes)
     assert plan.index_type in (None, IndexType.INT64)

@@ -1,4 +1,4 @@
-"""Reads disassembled kernels: what the long path of a specialised kernel has to look like in machine code."""
+"""Reads disassembled kernels, and checks the long path of specialised kernels in machine code."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 from dmlgather.backends.cuda.variants import BLOCK, WORD, KernelKind, Variant
 
 ARCHITECTURE = "sm_90"
-"""The architecture whose machine code is read."""
+"""Architecture whose machine code is read."""
 
 _SECTION = re.compile(r"\.section\s+\.text\.(\w+),")
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+)?\s*([A-Z][\w.]*)\s*([^;]*);")
 _REGISTER = re.compile(r"\bR(\d+)(\.64)?")
 _FORBIDDEN = ("MUFU", "I2F", "F2I", "CALL", "LDL", "STL")
-"""A division by a run-time value, a call, or a spill."""
+"""Opcodes of a division by a run-time value, a call, or a spill."""
 _STAGING_STEPS = {"LDG": "l", "STS": "w", "BAR": "b", "LDS": "r", "STG": "s"}
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: its predicate or nothing, opcode with its suffixes, and operands."""
+    """An instruction: its predicate or nothing, opcode with suffixes, and operands."""
 
     predicate: str
     opcode: str
@@ -33,12 +33,12 @@ class Instruction:
 
     @property
     def memory(self) -> str:
-        """L for a load from global memory, S for a store to it, else nothing."""
+        """L for a load from global memory, S for a store to it, or nothing."""
         return {"LDG": "L", "STG": "S"}.get(self.opcode[:3], "")
 
     @property
     def bytes(self) -> int:
-        """Bytes that a load or a store moves."""
+        """Number of bytes that a load or a store moves."""
         for suffix, size in (("U8", 1), ("U16", 2), ("64", 8), ("128", 16)):
             if suffix in self.opcode.split("."):
                 return size
@@ -46,7 +46,7 @@ class Instruction:
 
     @property
     def written(self) -> set[int]:
-        """Registers written; a wide result takes two."""
+        """Written registers. A wide result has two."""
         if self.memory == "S" or not (first := re.match(r"R(\d+)", self.operands)):
             return set()
         count = max(self.bytes // 4, 1) if self.memory else 2 if "WIDE" in self.opcode or ".64" in self.opcode else 1
@@ -54,14 +54,14 @@ class Instruction:
 
     @property
     def read(self) -> set[int]:
-        """Registers read; an address takes two."""
+        """Read registers. An address has two."""
         sources = self.operands if self.memory == "S" else self.operands.partition(",")[2]
         numbers = [(int(match[1]), bool(match[2])) for match in _REGISTER.finditer(sources)]
         return {number for number, _ in numbers} | {number + 1 for number, pair in numbers if pair}
 
 
 def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
-    """The instructions of every kernel, by nvdisasm."""
+    """Return the instructions of every kernel from nvdisasm."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernels.cubin")
         path.write_bytes(cubin)
@@ -72,7 +72,7 @@ def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
 
 
 def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
-    """What is wrong with the machine code of a specialised kernel."""
+    """Yield the faults in the machine code of a specialised kernel."""
     for instruction in instructions:
         if instruction.opcode.startswith(_FORBIDDEN):
             yield f"{variant.name}: {instruction.opcode} {instruction.operands}"
@@ -97,17 +97,17 @@ def complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[st
 
 
 def _shared_order(instructions: list[Instruction]) -> str:
-    """The accesses of a kernel with shared memory, each with its bytes: l and s of global memory, w and r of shared memory; b is
-    a barrier.
+    """Return the accesses of a kernel with shared memory, each with its bytes: l and s for global memory, w and r for shared
+    memory, b for a barrier.
     """
     steps = [(_STAGING_STEPS[step.opcode[:3]], step.bytes) for step in instructions if step.opcode[:3] in _STAGING_STEPS]
     return " ".join("b" if letter == "b" else f"{letter}{size}" for letter, size in steps)
 
 
 def _tile_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
-    """All units are loaded (l) before any is written (w) to shared memory; between the barriers (b), nothing else is done; then
-    elements are read (r) and units stored (s): all of a thread, or those that the tile has. A stretch has no path for all. Of
-    squares, whole units are read.
+    """Yield the faults of a tile kernel. All units are loaded (l) before any is written (w) to shared memory. Nothing else is
+    done between the barriers (b). Then elements are read (r) and units stored (s), all of a thread's or those in the tile. A
+    stretch has no path for all. Squares are read as whole units.
     """
     order, count = _shared_order(instructions), variant.unroll
     if not re.search(rf"(l{variant.load_bytes} ){{{count}}}b( w{variant.load_bytes}){{{count}}} b", order):
@@ -121,8 +121,9 @@ def _tile_complaints(variant: Variant, instructions: list[Instruction]) -> Itera
 
 
 def _staged_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
-    """Adjacent indices are loaded (l) by vectors, before the row's vectors; those are loaded before any goes to shared memory
-    (w); between the barriers (b), columns are read there (r) and stored (s), adjacent ones by vectors.
+    """Yield the faults of a staged kernel. Vectors of adjacent indices are loaded (l) before the row's vectors, and these before
+    any is written to shared memory (w). Between the barriers (b), columns are read there (r) and stored (s), adjacent ones by
+    vectors.
     """
     order = _shared_order(instructions)
     size, count = variant.element_bytes, variant.unroll
@@ -138,8 +139,9 @@ def _staged_complaints(variant: Variant, instructions: list[Instruction]) -> Ite
 
 
 def _long_complaints(variant: Variant, instructions: list[Instruction]) -> Iterator[str]:
-    """Four indices are loaded (l) before a place is written (w); then a row comes, as above; between the barriers (b), the
-    places of a thread's columns are read (r), then their elements, and units are stored (s). So for each size of a place.
+    """Yield the faults of a staged kernel for long rows. Four indices are loaded (l) before a place is written (w), and then a
+    row follows as above. Between the barriers (b), the places of a thread's columns are read (r), then their elements, and
+    units are stored (s). Each size of a place has such a path.
     """
     order = _shared_order(instructions)
     size, count, index = variant.element_bytes, variant.unroll, variant.index_bytes
@@ -155,13 +157,13 @@ def _long_complaints(variant: Variant, instructions: list[Instruction]) -> Itera
 
 
 def _payload(variant: Variant) -> int:
-    """Bytes of a payload load."""
+    """Return the bytes of a payload load."""
     whole = variant.kind in (KernelKind.REVERSE, KernelKind.STAGED, KernelKind.LONG)
     return 16 if whole else variant.load_bytes or variant.element_bytes
 
 
 def _stored(variant: Variant) -> set[int]:
-    """Bytes of the stores: at the ends of an output that spans fill, single ones."""
+    """Return the bytes of the stores. At the ends of an output, kernels of spans store single bytes of fill."""
     match variant.kind:
         case KernelKind.CHECK:
             return set()
@@ -177,7 +179,7 @@ def _stored(variant: Variant) -> set[int]:
 
 
 def _expected(variant: Variant) -> str:
-    """The long path: every index load, every payload load (two for a vector of a run), every store."""
+    """Return the accesses of the long path: all index loads, payload loads (two for a vector of a run) and stores."""
     sets = 1 if variant.invariant else variant.unroll
     loads = 2 * variant.unroll if variant.kind is KernelKind.SPAN else variant.unroll
     size = _payload(variant)
@@ -185,7 +187,7 @@ def _expected(variant: Variant) -> str:
 
 
 def _paths(instructions: list[Instruction]) -> Iterator[list[Instruction]]:
-    """Stretches that end with the last of their stores: between them, an EXIT or a branch away."""
+    """Yield the stretches that end with their last store, separated by an EXIT or a branch away."""
     path: list[Instruction] = []
     for instruction in instructions:
         path.append(instruction)
@@ -196,9 +198,9 @@ def _paths(instructions: list[Instruction]) -> Iterator[list[Instruction]]:
 
 
 def _order(path: list[Instruction]) -> str:
-    """The accesses of a path: i an index load, p a payload load, s a store, each with its bytes.
+    """Return the accesses of a path, each with its bytes: i for an index load, p for a payload load, s for a store.
 
-    A payload load is one whose address depends on a loaded index, or, without lookups, any load.
+    The address of a payload load depends on a loaded index. Without lookups, every load is a payload load.
     """
     tainted: set[int] = set()
     loads: list[bool] = []

@@ -1,4 +1,4 @@
-"""The cases of the sweep: layouts of many shapes and widths, so that no kernel is judged by a few sizes that somebody chose."""
+"""The cases of the sweep: layouts of many shapes and widths, so that a few chosen sizes do not decide about a kernel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dmlgather.plan.index_plan import ELEMENT_BYTES
 from tests.kernels.traffic_cases import SEED, CaseGroup
 
 SINGLE = "random single elements: several blocks need the same sectors"
-"""Why a case may miss a goal. A row of 16 bytes or less is a single element, if it is as wide as one."""
+"""Reason why a case may miss a goal. A row of 16 bytes or less is a single element if its width allows one."""
 
 INDICES = "indices: each block needs all of them, as many bytes as four rows"
-"""The same of columns that are picked from long rows."""
+"""The same reason for columns that are picked from long rows."""
 
 DRAWN = 24
-"""Permutations that are drawn at random."""
+"""Number of random permutations."""
 _SIZES = (2, 2, 3, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 24, 31, 32, 37, 48, 61, 64, 100, 127, 128, 251)
 _TYPES = ("uint8", "float16", "float32", "float64")
 
@@ -40,7 +40,7 @@ _IMAGES = (
     (64, 31, 7, "uint8 float32"),
     (4, 32, 224, "uint8 float16"),
 )
-"""Pictures, channels, height and width, element types."""
+"""Images, channels, height and width, and element types."""
 
 _HEADS = (
     (1, "float32"),
@@ -96,12 +96,12 @@ _PARTS = (
     ("transposed", (100_000, 3), ".transpose(1, 0)", "uint8"),
     ("transposed", (3, 100_000), ".transpose(1, 0)", "float16"),
 )
-"""What it is, the shape, what follows it in NumPy's notation, and element types."""
+"""A description, the shape, the operation in NumPy's notation, and element types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batched(WorkloadKind):
-    """GATHER_ND with a batch dimension: `count` rows of each x[b], at indices of their own."""
+    """GATHER_ND with a batch dimension: `count` rows of each x[b], with separate indices."""
 
     shape: Shape
     count: int
@@ -130,7 +130,7 @@ class Batched(WorkloadKind):
 
 
 def sweep_groups() -> Iterator[CaseGroup]:
-    """Every layout of the sweep, in its order."""
+    """Yield every layout of the sweep in its order."""
     for pictures, channels, side, types in _IMAGES:
         yield _steps("channels last", (pictures, channels, side, side), ".transpose(0, 2, 3, 1)", types)
         yield _steps("channels first", (pictures, side, side, channels), ".transpose(0, 3, 1, 2)", types)
@@ -148,7 +148,7 @@ def _steps(what: str, shape: Shape, steps: str, types: str) -> CaseGroup:
 
 
 def _windows() -> Iterator[CaseGroup]:
-    """Windows that overlap, which NumPy's notation cannot say."""
+    """Yield overlapping windows, which NumPy's notation cannot express."""
     for count, size, step, types in ((60_000, 400, 160, ("float16", "float32")), (500_000, 25, 10, ("uint8",))):
         kind = ViewCopy((count, size), (ALL, ALL), strides=(step, 1))
         yield CaseGroup(f"windows of {size} elements, {step} apart", kind, types)
@@ -158,7 +158,7 @@ def _windows() -> Iterator[CaseGroup]:
 
 
 def _gathers() -> Iterator[CaseGroup]:
-    """Rows of few elements, and columns."""
+    """Yield gathers of short rows, and of columns."""
     points = (64, 16_384, 3)
     yield CaseGroup("points: rows of 3 in each of 64 batches", Batched(points, 4096), _TYPES)
     yield CaseGroup("points: the same rows of 3 in 64 batches", Take(points, 4096, 1, Distinct()), ("float32",))
@@ -188,7 +188,7 @@ def _reason(width: int, dtype: str) -> str:
 
 
 def _drawn(rng: random.Random) -> Iterator[CaseGroup]:
-    """Permutations of 3 to 6 dimensions."""
+    """Yield random permutations of 3 to 6 dimensions."""
     for number in range(DRAWN):
         rank = 3 + number % 4
         sizes, order = [1], list(range(rank))

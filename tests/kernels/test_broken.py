@@ -1,5 +1,5 @@
-"""Kernels with a deliberate error are noticed, by what the interpreter checks or by a wrong result; of tiles, elements and the
-general kernels here, of the others beside their tests.
+"""The interpreter's checks or a wrong result reveal a kernel with a deliberate error. This file breaks kernels of tiles and
+elements and the general kernels. The tests of the other kinds are in their own files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SQUARES = [
 MORE_DIMENSIONS = [Variant(KernelKind.COPY, 6, 4)]
 MORE_LOOKUPS = [Variant(KernelKind.GATHER, 3, 4, 3, 8, checked=True, invariant=invariant) for invariant in (False, True)]
 GENERAL, CHECK = [Variant(KernelKind.GENERAL, element_bytes=4)], [Variant(KernelKind.CHECK)]
-"""The kernels to break: what is broken is the same in all of their kind."""
+"""The kernels to break. All kernels of a kind share the broken text."""
 
 WRAP = "    value += value < 0 ? static_cast"
 MUTATIONS = {
@@ -150,7 +150,7 @@ MUTATIONS = {
     "the chunk is always the fastest dimension": (GENERAL, "if (d == a.chunk) chunk = at;", "if (d == 0) chunk = at;"),
     "the first lookup alone": (CHECK, "++k) {\n        const char* index", "k = a.lookups) {\n        const char* index"),
 }
-"""What is wrong -> the kernels, text of their source, and the text that breaks it."""
+"""For each error: the kernels, text of their source, and the text that breaks it."""
 
 
 def judge(name: str, seed: int) -> tuple[str, str]:
@@ -162,7 +162,7 @@ PROGRAMS = BrokenPrograms("tests/kernels/test_broken.py", MUTATIONS, judge)
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_kernel_is_noticed(name: str) -> None:
+def test_a_broken_kernel_is_noticed_by_its_case(name: str) -> None:
     shown = PROGRAMS.check(name)
     if name == "a tile is read before it is whole":
         assert "of shared memory" in shown

@@ -13,17 +13,17 @@ from dmlgather.selftest.random_plans import unwritable_fill
 from tests.kernels.ptx import far
 
 FAR = 3 * 2**31
-"""Elements: beyond 32 bits also as a byte offset, whatever the element."""
+"""Number of elements that exceeds 32 bits, also as a byte offset of any element."""
 
 
 def agree(plan: IndexPlan, rng: random.Random, alignment: int = 4, *, specialise: bool = True) -> set[KernelKind]:
-    """The kinds of kernels that gave what the plan says."""
+    """Return the kinds of kernels whose results agree with the plan."""
     launches = launches_for(plan, alignment, 0, specialise=specialise)
     far.agree(plan, launches, rng, alignment)
     return {launch.variant.kind for launch in launches}
 
 
-def test_random_far_plans(rng: random.Random) -> None:
+def test_random_far_plans_equal_the_plan(rng: random.Random) -> None:
     kinds: set[KernelKind] = set()
     for _ in range(100):
         plan = far.far_plan(rng)
@@ -49,12 +49,12 @@ def test_a_gather_reads_a_table_of_more_than_2_to_the_31_elements(
         index_type=kind,
         index_extent=64,
     )
-    alignment = 2 if family is KernelKind.SPAN else 4  # spans move elements of two bytes at most
+    alignment = 2 if family is KernelKind.SPAN else 4  # spans move elements of at most two bytes
     assert agree(plan, rng, alignment, specialise=family is not KernelKind.GENERAL) == {family}
 
 
 @pytest.mark.parametrize("size", [1, 16])
-def test_specialised_kernels_reach_2_to_the_45_bytes(size: int, rng: random.Random) -> None:
+def test_specialised_kernels_address_2_to_the_45_bytes(size: int, rng: random.Random) -> None:
     rows, step = 2**31 - 1, 2**14 // size
     plan = IndexPlan(
         shape=(64, 5),
@@ -87,8 +87,8 @@ def test_a_limit_beyond_31_bits_goes_through_the_general_kernel(rng: random.Rand
 
 
 @pytest.mark.parametrize(("row", "family"), [(3, KernelKind.COPY), (3, KernelKind.GENERAL)])
-def test_a_slice_writes_far_apart(row: int, family: KernelKind, rng: random.Random) -> None:
-    step = 2**29 - 3  # bytes that fit 31 bits: coordinates times steps go beyond 2^31 elements
+def test_a_slice_writes_elements_far_apart(row: int, family: KernelKind, rng: random.Random) -> None:
+    step = 2**29 - 3  # byte counts fit 31 bits, but coordinates times steps exceed 2^31 elements
     count = FAR // step
     plan = IndexPlan((count, row), (step, 1), (row, 1), 4, count * row, (count - 1) * step + row)
     assert agree(plan, rng, specialise=family is not KernelKind.GENERAL) == {family}
@@ -110,7 +110,7 @@ def test_a_step_of_2_to_the_31_bytes_goes_through_the_general_kernel(rng: random
 @pytest.mark.parametrize("row", [12, 301])
 @pytest.mark.parametrize(("limit", "step"), [(2**31, 301), (5, 2**31), (5, -(2**31) - 1)])
 def test_lookups_beyond_31_bits_go_through_the_general_kernel(limit: int, step: int, row: int, rng: random.Random) -> None:
-    """Elements, and runs that spans would move."""
+    """Single elements, and runs that span kernels would otherwise move."""
     far = (limit - 1) * step
     plan = IndexPlan(
         shape=(64, row),
@@ -134,7 +134,7 @@ def test_runs_2_to_the_31_bytes_apart_go_through_the_general_kernel(step: int, f
 
 
 def test_rows_far_apart_come_into_shared_memory(rng: random.Random) -> None:
-    step, width, columns = 2**29 - 3, 260, 2100  # bytes that fit 31 bits: coordinates times steps go beyond 2^32 bytes
+    step, width, columns = 2**29 - 3, 260, 2100  # byte counts fit 31 bits, but coordinates times steps exceed 2^32 bytes
     rows = FAR // step
     plan = IndexPlan(
         shape=(rows, columns),

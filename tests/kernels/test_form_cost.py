@@ -1,9 +1,9 @@
-"""What a launch form costs, judged by a count over the elements that each thread of a block moves (`block_counts.py`).
+"""The cost of a launch form. Judge: a count over the elements that each thread of a block moves (`block_counts.py`).
 
-The formula is exact where no thread of a block walks; without lookups also where all do, if every step of a walk stores at the
-same places of lines. Elsewhere it estimates: what is stored and looked up in the first step counts for all steps, and what only
-some threads load counts apart. A launch of less than a block is not judged: there, the last thread stands for those that are
-missing.
+The formula is exact if no thread of a block walks, and, without lookups, if all threads walk and every step of a walk stores at
+the same places of lines. Otherwise it is an estimate: the first step's stores and lookups stand for those of all steps, and loads
+of only some threads are counted separately. A launch with less than a block is not judged, because its last thread stands for the
+missing ones.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tests.kernels.block_counts import LINE, NOTHING, THREADS, BlockCounts, bloc
 from tests.rates import assert_often
 
 WORKS = 300
-"""That a test draws."""
+"""Number of works that a test draws."""
 MOST = 20_000
-"""Elements of a work beyond which it gets no further dimension."""
+"""Number of elements from which a work gets no further dimension."""
 IDLE = 8 * 3.7
-"""Cycles, in a step, of warps whose threads do not walk, where others do: they count a sector and a line that they store, and a
-line that they load. Each lookup may add a line.
+"""Cycles per step of warps that do not walk while others do. They count a stored sector and line, and a loaded line. Each lookup
+may add a line.
 """
 
 
 def walked(work: Work, axis: int, full: int, moved: int) -> LaunchForm:
-    """The form whose threads at `full` coordinates of a dimension walk `moved` elements along it; 0 and 1 for none."""
+    """Return the form whose threads at `full` coordinates of a dimension walk `moved` elements along it; 0 and 1 for none."""
     dim = work.dims[axis]
     chunks = dim._replace(size=dim.size - (moved - 1) * full)
     steps = [full * step for step in (dim.out_step, dim.in_step, *dim.index_steps)]
@@ -45,7 +45,9 @@ def walked(work: Work, axis: int, full: int, moved: int) -> LaunchForm:
 
 
 def forms_of(work: Work, rng: random.Random) -> Iterator[LaunchForm]:
-    """Without a walk, and along each dimension that is long enough: as many walks as fit, fewer, and whole lines of elements."""
+    """Yield forms without a walk, and along each long enough dimension: the most walks, fewer walks, and whole lines of
+    elements.
+    """
     yield walked(work, 0, 0, 1)
     for axis, dim in enumerate(work.dims):
         moved = rng.choice((2, 4, 8))
@@ -56,8 +58,8 @@ def forms_of(work: Work, rng: random.Random) -> Iterator[LaunchForm]:
 
 
 def random_work(rng: random.Random, lookups: int) -> Work:
-    """At least as many elements as a block has threads, in one to four dimensions: contiguous, strided, backwards, broadcast,
-    overlapping or in another order in the input and in the indices; packed in the output, or with room between rows.
+    """Return a work with at least as many elements as a block has threads, in one to four dimensions. Input and indices are
+    contiguous, strided, reversed, broadcast, overlapping or reordered. The output is packed, or has gaps between rows.
     """
     element, index = rng.choice((1, 1, 2, 4, 8, 16)), rng.choice((4, 8))
     sizes = [rng.choice((2, 3, 5, 8, 12, 31, 32, 64, 100, 257, 1000))]
@@ -78,7 +80,7 @@ def random_work(rng: random.Random, lookups: int) -> Work:
 
 
 def _steps(rng: random.Random, sizes: list[int], width: int, in_order: bool) -> list[int]:
-    """Bytes along each dimension: packed with or without gaps, in the given order or in another one, then changed."""
+    """Return the step along each dimension in bytes: packed with or without gaps, possibly reordered, then changed."""
     order = list(range(len(sizes)))
     if not in_order and rng.random() < 0.5:
         rng.shuffle(order)
@@ -97,7 +99,7 @@ def _start(sizes: list[int], steps: list[int], width: int, rng: random.Random) -
 
 
 def drawn(rng: random.Random) -> Iterator[tuple[Work, LaunchForm, BlockCounts]]:
-    """Forms of random works that fill a block, and what is counted of them."""
+    """Yield forms of random works that fill a block, with their counts."""
     for number in range(WORKS):
         work = random_work(rng, lookups=number % 3)
         for form in forms_of(work, rng):
@@ -106,7 +108,7 @@ def drawn(rng: random.Random) -> Iterator[tuple[Work, LaunchForm, BlockCounts]]:
 
 
 def is_exact(work: Work, form: LaunchForm, counts: BlockCounts) -> bool:
-    """Whether the formula estimates nothing."""
+    """Return True if the formula estimates nothing."""
     if counts.elements == THREADS:
         return True  # no thread walks
     alike = counts.elements == THREADS * form.moved
@@ -114,7 +116,7 @@ def is_exact(work: Work, form: LaunchForm, counts: BlockCounts) -> bool:
 
 
 def off(work: Work, form: LaunchForm, counts: BlockCounts) -> bool:
-    """Whether the formula says something else."""
+    """Return True if the formula disagrees with the count."""
     return not isclose(form_cost(work, form), counts.cycles, rel_tol=1e-12)
 
 
@@ -129,8 +131,8 @@ SLICES = {
     "turned": (4, ((64, 4, 256), (64, 256, 4)), (32, 8), (64, 256)),
     "rows of 16 with gaps": (4, ((16, 4, 4), (64, 64, 128)), (32, 8), (32, 16)),
 }
-"""Bytes of an element; size, step in the output and step in the input of each dimension; sectors and lines that are stored and
-that are loaded, worked out by hand.
+"""Bytes of an element; size, output step and input step of each dimension; stored and loaded sectors and lines, worked out by
+hand.
 """
 
 
@@ -141,7 +143,7 @@ def slice_work(name: str) -> Work:
 
 
 @pytest.mark.parametrize("name", SLICES)
-def test_slices_that_were_worked_out_by_hand(name: str) -> None:
+def test_slices_cost_what_was_worked_out_by_hand(name: str) -> None:
     work, (_, _, stored, loaded) = slice_work(name), SLICES[name]
     form = walked(work, 0, 0, 1)
     counts = block_counts(work, form)
@@ -162,7 +164,7 @@ def test_threads_move_every_element_once(rng: random.Random) -> None:
         assert (places < [dim.size for dim in work.dims]).all()
 
 
-def test_what_is_exact_is_the_count(rng: random.Random) -> None:
+def test_exact_costs_equal_the_count(rng: random.Random) -> None:
     cases = list(drawn(rng))
     exact = [(work, form, counts) for work, form, counts in cases if is_exact(work, form, counts)]
     assert_often(len(exact), len(cases), 0.25)
@@ -172,8 +174,8 @@ def test_what_is_exact_is_the_count(rng: random.Random) -> None:
 
 
 def test_an_estimate_is_near_the_count(rng: random.Random) -> None:
-    """Steps that touch other places of sectors and lines touch at least half as many of them, and at most twice as many. What the
-    steps share is counted once for each of them where places are looked up, and twice where only some threads walk.
+    """Steps that touch other places of sectors and lines touch between half and twice as many of them. Sectors that steps share
+    are counted once per step for lookups, and twice if only some threads walk.
     """
     near = total = 0
     for work, form, counts in drawn(rng):
@@ -185,7 +187,7 @@ def test_an_estimate_is_near_the_count(rng: random.Random) -> None:
     assert_often(near, total, 0.85)
 
 
-def test_a_cost_that_need_not_be_known_is_bounded(rng: random.Random) -> None:
+def test_a_cost_above_enough_may_be_a_lower_bound(rng: random.Random) -> None:
     bounded = total = 0
     for work, form, _ in drawn(rng):
         cost = form_cost(work, form)
@@ -214,7 +216,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "warps that go on with the last one's unit": ("_changes", lambda real: lambda places: real(places)[..., :-1]),
     "a block of 255 threads": ("_THREADS", lambda threads: np.minimum(threads, THREADS - 2)),
 }
-"""What is wrong -> the name in `form_cost.py`, and what it becomes."""
+"""For each error: the name in `form_cost.py`, and its replacement."""
 
 
 @pytest.mark.parametrize("name", MISTAKES)

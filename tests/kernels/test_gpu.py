@@ -1,4 +1,4 @@
-"""The kernels on a GPU (ci/gpu): the same random plans as in the interpreter, with guard bands round every buffer."""
+"""The kernels on a GPU (ci/gpu), with the interpreter's random plans and guard bands around every buffer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,13 +25,14 @@ from dmlgather.selftest.random_plans import plan_for, random_plan, random_runs, 
 from dmlgather.selftest.runner import GpuUnderTest
 from dmlgather.selftest.trials import PreparedRun, Trial, find_fault
 from tests.kernels import matrix, nvrtc
+from tests.kernels.test_planning import row_gather
 
 pytestmark = pytest.mark.gpu
 
 EXACT = "DMLGATHER_EXACT_BUFFERS" in os.environ
-"""Under compute-sanitizer: allocations of exact size, so that the tool sees one byte too far."""
+"""Whether to allocate exact sizes, so that compute-sanitizer notices an access one byte too far."""
 GUARD = 0 if EXACT else trials.GUARD
-"""Bytes of pattern on either side of a buffer."""
+"""Bytes of pattern on each side of a buffer."""
 PLANS = 300 if EXACT else 2000
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
@@ -42,8 +44,8 @@ def judged(cupy: Any) -> GpuUnderTest:
 
 
 def agree(judged: GpuUnderTest, trial: Trial, *, walk: bool) -> PreparedRun:
-    """The GPU and the reference leave the same bits, and name the same bad index. walk: let threads walk, and rows be staged, in
-    small plans too.
+    """Assert that the GPU and the reference give the same bits and the same bad index. walk: also let threads walk, and stage
+    rows, in small plans.
     """
     run = judged.prepare(trial, 0 if walk else None)
     fault = find_fault(trial, run.run())
@@ -53,7 +55,7 @@ def agree(judged: GpuUnderTest, trial: Trial, *, walk: bool) -> PreparedRun:
 
 @settings(max_examples=PLANS, deadline=None)
 @given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.booleans(), st.sampled_from((random_plan, random_runs)))
-def test_random_plans(
+def test_random_plans_equal_the_reference_on_a_gpu(
     judged: GpuUnderTest, rng: random.Random, alignment: int, walk: bool, draw: Callable[..., IndexPlan]
 ) -> None:
     plan = draw(rng)
@@ -63,7 +65,7 @@ def test_random_plans(
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_every_variant(judged: GpuUnderTest, variant: Variant, rng: random.Random) -> None:
+def test_every_variant_equals_the_reference_on_a_gpu(judged: GpuUnderTest, variant: Variant, rng: random.Random) -> None:
     for _ in range(3):
         plan, alignment = plan_for(variant, rng, shared_bytes=driver.shared_limit(0))
         run = agree(judged, Trial.of(plan, alignment, rng, guard=GUARD), walk=True)
@@ -71,7 +73,7 @@ def test_every_variant(judged: GpuUnderTest, variant: Variant, rng: random.Rando
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_no_kernel_spills_and_registers_are_as_recorded(cupy: Any, variant: Variant) -> None:
+def test_no_kernel_spills_or_exceeds_its_recorded_registers(cupy: Any, variant: Variant) -> None:
     kernel = driver.kernel(variant, 0)
     assert kernel.local_size_bytes == 0
     record = matrix.record()
@@ -81,17 +83,12 @@ def test_no_kernel_spills_and_registers_are_as_recorded(cupy: Any, variant: Vari
         assert kernel.num_regs <= record["registers"][architecture][variant.name], json.dumps(kernel.attributes)
 
 
-def rows(policy: OutOfBounds = OutOfBounds.CLAMP) -> IndexPlan:
-    """Rows of 64 bytes of a table of 1000, by 64-bit indices."""
-    return IndexPlan(
-        (4000, 16), (16, 1), (0, 1), 4, 16_000, 64_000, lookups=(Lookup((1, 0), 0, 1000, 1000, 16),),
-        index_type=IndexType.INT64, index_extent=4000, out_of_bounds=policy,
-    )  # fmt: skip
+ROWS = row_gather(1000, 4000, 16, 4)
 
 
 @pytest.mark.parametrize("bind", [False, True], ids=["launch", "bind"])
 def test_a_captured_graph_replays_on_new_contents(cupy: Any, bind: bool) -> None:
-    program = prepare(rows(OutOfBounds.RAISE), 0)
+    program = prepare(replace(ROWS, out_of_bounds=OutOfBounds.RAISE), 0)
     table = cupy.arange(16_000, dtype=cupy.uint32)
     indices, out = cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
     stream = cupy.cuda.Stream(non_blocking=True)
@@ -115,13 +112,13 @@ def test_a_captured_graph_replays_on_new_contents(cupy: Any, bind: bool) -> None
 
 
 def test_a_launch_allocates_nothing_and_does_not_wait(cupy: Any) -> None:
-    program = prepare(rows(OutOfBounds.RAISE), 0)
+    program = prepare(replace(ROWS, out_of_bounds=OutOfBounds.RAISE), 0)
     table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.get_current_stream().synchronize()
     program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
     stream.synchronize()
-    # In this mode CUDA ends the capture at any allocation or wait, of this thread or another.
+    # In this mode, an allocation or a wait of any thread ends the capture.
     stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
     for _ in range(10):
         program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
@@ -134,8 +131,8 @@ def test_a_launch_allocates_nothing_and_does_not_wait(cupy: Any) -> None:
 
 
 @pytest.mark.parametrize("bind", [False, True], ids=["launch", "bind"])
-def test_a_new_thread_launches(cupy: Any, bind: bool) -> None:
-    program = prepare(rows(), 0)
+def test_a_new_thread_can_launch(cupy: Any, bind: bool) -> None:
+    program = prepare(ROWS, 0)
     table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.full(4000, -1), cupy.zeros(64_000, cupy.uint32)
     pointers = table.data.ptr, indices.data.ptr, out.data.ptr
     launch = program.bind(*pointers) if bind else partial(program.launch, *pointers)
@@ -158,7 +155,7 @@ def test_a_new_thread_launches(cupy: Any, bind: bool) -> None:
 
 
 @pytest.mark.parametrize("element_bytes", [1, 4])
-def test_a_table_of_more_than_2_to_the_31_elements(cupy: Any, element_bytes: int) -> None:
+def test_a_table_of_more_than_2_to_the_31_elements_is_read(cupy: Any, element_bytes: int) -> None:
     row, count = 12, 3 * 2**31 // 12
     need = row * count * element_bytes
     if cupy.cuda.runtime.memGetInfo()[0] < need + 2**30:

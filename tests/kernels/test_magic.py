@@ -1,8 +1,9 @@
-"""The kernels' division by multiplication, in the interpreter, where it is tightest: near 2^31. The judge is NumPy's division."""
+"""The kernels' division by multiplication in the interpreter, at its limits near 2^31. Judge: NumPy's division."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ extern "C" __global__ void quotients(const Operands a) {
 }
 """
 EDGES = sorted({min(max(2**bit + step, 1), LIMIT - 1) for bit in range(32) for step in range(-3, 4)})
-"""Divisors round powers of two."""
+"""Divisors near powers of two."""
 
 
 def dividends(divisor: int, rng: random.Random) -> list[int]:
@@ -44,27 +45,15 @@ def test_the_kernels_divide_like_numpy(rng: random.Random) -> None:
     assert np.array_equal(quotients, table[:, 0] // table[:, 3])
 
 
-@pytest.mark.parametrize("divisor", [0, -1, LIMIT])
-def test_a_divisor_out_of_range_is_refused(divisor: int) -> None:
-    with pytest.raises(ValueError, match="expected 1 … 2147483647"):
-        magic(divisor)
-
-
-def test_quotients_of_odd_numbers_are_numpys() -> None:
-    """For every divisor, all dividends that are tightest: multiples, and one less."""
+def test_odd_magic_divides_like_numpy() -> None:
+    """The test uses the hardest dividends for every divisor: multiples and their predecessors."""
     for divisor in range(1, NEAR_LIMIT + 1):
         multiples = np.arange(0, NEAR_LIMIT, divisor, dtype=np.uint64)
         for n in (multiples, multiples[1:] - 1, np.array([NEAR_LIMIT - 1], np.uint64)):
             assert np.array_equal((2 * n + 1) * odd_magic(divisor) >> 32, n // divisor)
 
 
-@pytest.mark.parametrize("divisor", [0, -1, NEAR_LIMIT + 1])
-def test_a_divisor_of_odd_numbers_out_of_range_is_refused(divisor: int) -> None:
-    with pytest.raises(ValueError, match="expected 1 … 16384"):
-        odd_magic(divisor)
-
-
-def test_wide_quotients_are_pythons(rng: random.Random) -> None:
+def test_wide_magic_divides_like_python(rng: random.Random) -> None:
     top = 2**63
     edges = {min(max(2**bit + step, 2), top - 1) for bit in range(1, 64) for step in range(-3, 4)}
     for divisor in (*edges, *(min(2 + int(top ** rng.random()), top - 1) for _ in range(1000))):
@@ -76,7 +65,14 @@ def test_wide_quotients_are_pythons(rng: random.Random) -> None:
             assert (n * multiplier >> 64) >> shift == n // divisor
 
 
-@pytest.mark.parametrize("divisor", [1, 0, -1, 2**63])
-def test_a_wide_divisor_out_of_range_is_refused(divisor: int) -> None:
-    with pytest.raises(ValueError, match="expected 2 … 9223372036854775807"):
-        wide_magic(divisor)
+@pytest.mark.parametrize(
+    ("function", "divisor", "range_of_divisors"),
+    [
+        *((magic, divisor, "1 … 2147483647") for divisor in (0, -1, LIMIT)),
+        *((odd_magic, divisor, "1 … 16384") for divisor in (0, -1, NEAR_LIMIT + 1)),
+        *((wide_magic, divisor, "2 … 9223372036854775807") for divisor in (1, 0, -1, 2**63)),
+    ],
+)
+def test_a_divisor_out_of_range_is_refused(function: Callable[[int], object], divisor: int, range_of_divisors: str) -> None:
+    with pytest.raises(ValueError, match=f"expected {range_of_divisors}"):
+        function(divisor)

@@ -1,4 +1,4 @@
-"""What must move, judged by sets of addresses, element by element."""
+"""The sectors that must move. Judge: sets of addresses, element by element."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kernels.must_move import SECTOR, MustMove, must_move
 
 
 def by_sets(plan: IndexPlan, indices: np.ndarray | None) -> MustMove:
-    """The definition, a byte at a time."""
+    """Return the counts by their definition, one byte at a time."""
     plan = canonicalise(plan)
     size, width = plan.element_bytes, plan.index_type.bytes if plan.index_type else 0
 
@@ -37,7 +37,7 @@ def by_sets(plan: IndexPlan, indices: np.ndarray | None) -> MustMove:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_random_plans(seed: int) -> None:
+def test_random_plans_equal_the_count_by_sets(seed: int) -> None:
     rng = random.Random(seed)
     kind = rng.choice((IndexType.INT32, IndexType.INT64))
     plan = random_plan(rng, index_type=kind, out_of_bounds=OutOfBounds.CLAMP, lookups=rng.choice((0, 1, 1, 2)))
@@ -49,7 +49,7 @@ def test_random_plans(seed: int) -> None:
 
 
 def rows(count: int, row_bytes: int) -> IndexPlan:
-    """Rows of bytes, out of 100."""
+    """Return a plan for rows of bytes out of 100."""
     return IndexPlan(
         shape=(count, row_bytes),
         out_strides=(row_bytes, 1),
@@ -72,7 +72,7 @@ def rows(count: int, row_bytes: int) -> IndexPlan:
         pytest.param(rows(1, 33), [31], 1 + 2, 2, id="33 bytes"),
     ],
 )
-def test_rows_by_hand(plan: IndexPlan, indices: list[int], loaded: int, stored: int) -> None:
+def test_rows_move_the_sectors_counted_by_hand(plan: IndexPlan, indices: list[int], loaded: int, stored: int) -> None:
     found = must_move(plan, np.array(indices))
     assert (found.loaded, found.stored) == (loaded, stored)
 

@@ -1,4 +1,4 @@
-"""A sample of what ci/kernels does for every kernel and architecture: NVRTC without a GPU, a driver or CuPy."""
+"""A sample of the checks of ci/kernels: NVRTC without a GPU, a driver or CuPy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TILE = Variant(KernelKind.TILES, element_bytes=1, load_bytes=1, store_bytes=1)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", SAMPLE, ids=lambda variant: variant.name)
-def test_a_kernel_compiles_alone_within_its_record_and_in_order(variant: Variant) -> None:
+def test_a_kernel_compiles_alone_without_complaints(variant: Variant) -> None:
     assert variant in VARIANTS
     compiled = nvrtc.compile_source(kernel_source(variant), sass.ARCHITECTURE)
     assert set(compiled.usage) == {variant.name}
@@ -50,7 +50,7 @@ def test_a_kernel_compiles_alone_within_its_record_and_in_order(variant: Variant
     assert list(sass.complaints(variant, code)) == []
 
 
-def test_spills_and_growth_are_problems() -> None:
+def test_spills_and_more_registers_are_problems() -> None:
     name = SAMPLE[0].name
     spilled = {name: nvrtc.Usage(registers=20, stack=8, spills=8)}
     grown = {name: nvrtc.Usage(registers=200, stack=0, spills=0)}
@@ -78,7 +78,7 @@ def machine_code(variant: Variant) -> tuple[sass.Instruction, ...]:
 
 
 def long_path(variant: Variant) -> tuple[list[sass.Instruction], list[int]]:
-    """The machine code, and the numbers of its long path's accesses."""
+    """Return the machine code, and the positions of its long path's accesses."""
     code = list(machine_code(variant))
     accesses = [number for number, step in enumerate(code) if step.memory]
     if variant.kind is KernelKind.SPAN:
@@ -96,7 +96,7 @@ def long_path(variant: Variant) -> tuple[list[sass.Instruction], list[int]]:
         pytest.param(SPAN, 8, 9, id="a run's store early"),
     ],
 )
-def test_accesses_out_of_order_are_complaints(variant: Variant, first: int, second: int) -> None:
+def test_accesses_out_of_order_are_a_complaint(variant: Variant, first: int, second: int) -> None:
     code, accesses = long_path(variant)
     assert list(sass.complaints(variant, code)) == []
     one, other = accesses[first], accesses[second]
@@ -155,11 +155,11 @@ def test_a_kernel_without_its_stages_is_a_complaint(variant: Variant, opcode: st
     assert any(problem in complaint for complaint in sass.complaints(variant, broken))
 
 
-def test_an_error_shows_the_log() -> None:
+def test_a_compilation_error_shows_the_log() -> None:
     with pytest.raises(nvrtc.CompilationError, match=r"sm_90:[\s\S]*error: [\s\S]*nonsense"):
         nvrtc.compile_source("nonsense", "sm_90")
 
 
-def test_an_empty_log_is_written_to_memory_of_its_own() -> None:
+def test_an_empty_log_does_not_overwrite_shared_bytes() -> None:
     nvrtc.ptx('extern "C" __global__ void nothing() {}', "compute_90")
     assert [bytes([code])[0] for code in range(256)] == [*range(256)]

@@ -1,4 +1,4 @@
-"""Which launches a plan becomes: the walks of known workloads, limits, refusals. No kernel runs here."""
+"""The launches of a plan: the walks of known workloads, limits and refusals. No kernel runs here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dmlgather.selftest.random_plans import random_plan
 
 
 def fields(launch: Launch) -> dict[str, int]:
-    """The scalar fields of a launch's argument block."""
+    """Return the scalar fields of a launch's argument block."""
     values, at = {}, 0
     for name, code in LAYOUT:
         if len(code) == 1:
@@ -110,7 +110,7 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(points(64, 16384, 4096, 3), "gather_d3_k1_e4_i8_clamp_each", 1024, id="points: a batch's own stay together"),
     ],
 )
-def test_the_kernel_and_the_walk_of_known_workloads(plan: IndexPlan, name: str, full: int) -> None:
+def test_known_workloads_get_the_expected_kernel_and_walk(plan: IndexPlan, name: str, full: int) -> None:
     (launch,) = launches_for(plan)
     assert launch.variant.name == name
     assert fields(launch)["full"] == full
@@ -118,7 +118,7 @@ def test_the_kernel_and_the_walk_of_known_workloads(plan: IndexPlan, name: str, 
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**64 - 1).map(random.Random))
-def test_every_plan_gets_declared_variants_within_a_launchs_limits(rng: random.Random) -> None:
+def test_random_plans_get_declared_variants_within_the_limits(rng: random.Random) -> None:
     plan = random_plan(rng)
     for launch in launches_for(plan, 16, rng.choice((0, 1, 132))):
         assert launch.variant in VARIANTS
@@ -127,7 +127,7 @@ def test_every_plan_gets_declared_variants_within_a_launchs_limits(rng: random.R
         assert 0 < fields(launch)["threads"] <= MAX_THREADS
 
 
-def test_more_threads_than_a_launch_has_are_split() -> None:
+def test_a_plan_for_too_many_threads_is_split() -> None:
     plan = slice_of((2**33 + 5, 3), (4, 1), element_bytes=1)
     launches = launches_for(plan)
     assert len(launches) > 1
@@ -138,7 +138,7 @@ def test_more_threads_than_a_launch_has_are_split() -> None:
     assert len({fields(launch)["out_offset"] for launch in launches}) == len(launches)
 
 
-def test_an_empty_plan_has_no_launch_but_raise_looks_at_the_indices() -> None:
+def test_an_empty_plan_is_launched_only_to_check_indices() -> None:
     plan = replace(axis_gather(1, 7, 5, 3), shape=(1, 5, 0))
     assert launches_for(plan) == ()
     (launch,) = launches_for(replace(plan, out_of_bounds=OutOfBounds.RAISE))
@@ -146,7 +146,7 @@ def test_an_empty_plan_has_no_launch_but_raise_looks_at_the_indices() -> None:
     assert fields(launch)["threads"] == 5
 
 
-def test_raise_over_an_empty_axis_never_reaches_a_kernel_that_reads() -> None:
+def test_raise_over_an_empty_axis_only_checks_indices() -> None:
     plan = replace(row_gather(7, 5, 4), out_of_bounds=OutOfBounds.RAISE)
     plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),), in_extent=0)
     assert [launch.variant.kind for launch in launches_for(plan)] == [KernelKind.CHECK]
@@ -159,10 +159,10 @@ def test_fill_over_an_empty_axis_reads_the_fill_value() -> None:
     (launch,) = launches_for(plan)
     assert launch.variant.kind is KernelKind.COPY
     assert launch.input_in_table is not None
-    assert launch.table[launch.input_in_table :] == b"\x01\x02" * 4  # 40 bytes: five elements of 8
+    assert launch.table[launch.input_in_table :] == b"\x01\x02" * 4  # 40 bytes have five elements of 8
 
 
-def test_an_alignment_narrows() -> None:
+def test_a_lower_alignment_narrows_the_elements() -> None:
     plan = row_gather(100, 1000, 2560)
     kernels = {alignment: launches_for(plan, alignment)[0].variant.name for alignment in (16, 8, 4, 2, 1)}
     assert (kernels[16], kernels[8]) == ("gather_d2_k1_e16_i8_clamp_once", "gather_d2_k1_e8_i8_clamp_once")
@@ -186,7 +186,7 @@ def test_an_alignment_narrows() -> None:
         pytest.param(slice_of((3, 32), (64, -2), 63, 1), 16, False, id="every second element"),
     ],
 )
-def test_vectors_are_reversed_where_they_are_mirrored_and_aligned(plan: IndexPlan, alignment: int, reverses: bool) -> None:
+def test_mirrored_and_aligned_rows_are_reversed_by_vectors(plan: IndexPlan, alignment: int, reverses: bool) -> None:
     kinds = {launch.variant.kind for launch in launches_for(plan, alignment)}
     assert (KernelKind.REVERSE in kinds) == reverses
 

@@ -1,4 +1,4 @@
-"""CudaProgram: words, streams, threads, devices, shared memory, and what is said where something is missing."""
+"""CudaProgram: words for bad indices, streams, threads, devices, shared memory, and errors for missing software."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def raising(limit: int = 5) -> IndexPlan:
 
 
 class Arrays:
-    """What a launch of `raising()` reads and writes on a GPU."""
+    """The arrays of a launch of `raising()` on a GPU."""
 
     def __init__(self, number: int = 0) -> None:
         self.data, self.out = placed(np.arange(5, dtype=np.int32), number), placed(np.zeros(8, np.int32), number)
@@ -59,7 +59,7 @@ class Arrays:
         self.pointers = pointer(self.data), pointer(self.indices), pointer(self.out)
 
     def launched(self, program: CudaProgram, stream: int, bad: int | None) -> Any:
-        """The word of a launch with a bad index at this offset."""
+        """Launch with bad indices from offset `bad` on, and return the launch's word."""
         self.indices.fill(4)
         if bad is not None:
             self.indices[bad:] = 77
@@ -68,7 +68,7 @@ class Arrays:
 
 
 def word_of(program: CudaProgram, arrays: Arrays, stream: int) -> BadWord:
-    """The word of a launch with whatever indices there are."""
+    """Launch with the current indices, and return the launch's word."""
     word = program.launch(*arrays.pointers, stream)
     assert word is not None
     return word
@@ -76,27 +76,24 @@ def word_of(program: CudaProgram, arrays: Arrays, stream: int) -> BadWord:
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
-    """No kernel has been loaded, and no driver been looked for, before and behind this test."""
-    kept = driver._compiled.cache_clear, driver.require.cache_clear, cupy.clear_memo
-    for forget in kept:
-        forget()
+    """Clear the caches of kernels and of the driver before and after this test."""
+    clearing = driver._compiled.cache_clear, driver.require.cache_clear, cupy.clear_memo
+    for clear in clearing:
+        clear()
     yield
-    for forget in kept:
-        forget()
+    for clear in clearing:
+        clear()
 
 
 @pytest.mark.gpu(devices=2)
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**64 - 1).map(random.Random))
-def test_random_plans(rng: random.Random) -> None:
+def test_random_plans_equal_the_reference_on_the_second_gpu(rng: random.Random) -> None:
     plan = random_plan(rng)
     buffers = random_buffers(plan, rng)
     expected = buffers.out.copy()
     bad = reference.run(plan, buffers.data, buffers.indices, expected)
-    data, out = (
-        placed(buffers.data.view(np.uint8), 1),
-        placed(buffers.out.view(np.uint8), 1),
-    )  # CuPy has no elements without a type
+    data, out = (placed(array.view(np.uint8), 1) for array in (buffers.data, buffers.out))  # CuPy has no void elements
     indices = None if buffers.indices is None else placed(buffers.indices, 1)
     untouched, pointers = placed(buffers.out.view(np.uint8), 1), (pointer(data), pointer(indices), pointer(out))
     alignment = next(width for width in (16, 8, 4, 2, 1) if not (pointers[0] | pointers[2]) % width)
@@ -119,7 +116,7 @@ def test_random_plans(rng: random.Random) -> None:
 
 
 @gpu
-def test_raise_tells_about_the_last_launch_of_each_stream() -> None:
+def test_first_bad_is_of_the_last_launch_of_a_stream() -> None:
     program, (one, other), held = prepare(raising(), 0), streams(2), [Arrays(), Arrays()]
     held[0].launched(program, one, 3)
     held[1].launched(program, other, None)
@@ -131,20 +128,20 @@ def test_raise_tells_about_the_last_launch_of_each_stream() -> None:
 
 
 MANY = 3 + 2 * WORDS
-"""Streams, more than have words at a time."""
+"""More streams than words are kept for."""
 
 OPEN: list[Any] = []
-"""Streams that tests made. They stay, so that an address names one stream."""
+"""Streams that tests made. They are never destroyed, so each address belongs to one stream."""
 
 
 def streams(count: int) -> list[int]:
-    """The addresses of so many new streams, which wait for no other."""
+    """Return the addresses of `count` new non-blocking streams."""
     OPEN.extend(cupy.cuda.Stream(non_blocking=True) for _ in range(count))
     return [stream.ptr for stream in OPEN[-count:]]
 
 
 @gpu
-def test_each_outcome_that_is_held_has_a_word_of_its_own() -> None:
+def test_each_held_outcome_has_its_own_word() -> None:
     program, many = prepare(raising(), 0), streams(MANY)
     held = [Arrays() for _ in many]
     words = [each.launched(program, stream, number % 8) for number, (each, stream) in enumerate(zip(held, many, strict=True))]
@@ -155,7 +152,7 @@ def test_each_outcome_that_is_held_has_a_word_of_its_own() -> None:
 
 @pytest.fixture
 def allocations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of memory that is allocated beside CuPy's pool."""
+    """Return a list that grows by the size of each allocation outside CuPy's pool."""
     found, plain = list[int](), cupy.cuda.Memory
 
     def memory(size: int) -> Any:
@@ -168,7 +165,7 @@ def allocations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @gpu
 @pytest.mark.parametrize("bind", [False, True])
-def test_any_number_of_streams_needs_few_words(allocations: list[int], bind: bool) -> None:
+def test_many_streams_need_few_words(allocations: list[int], bind: bool) -> None:
     program, held = prepare(raising(), 0), Arrays()
     bound = program.bind(*held.pointers)
     before = len(allocations)
@@ -186,8 +183,8 @@ def test_any_number_of_streams_needs_few_words(allocations: list[int], bind: boo
 
 @gpu
 @as_late_as_allowed
-def test_a_word_serves_again_only_when_its_launch_has_run(allocations: list[int]) -> None:
-    """Else a kernel of the other stream could still write it. Nothing waits for that."""
+def test_a_word_is_reused_only_after_its_launch_has_run(allocations: list[int]) -> None:
+    """Otherwise a kernel of the first stream could still write it. The host does not wait for the launch."""
     program, held = prepare(raising(), 0), Arrays()
     many = streams(MANY)
     addresses = [word_of(program, held, stream).address for stream in many]
@@ -200,8 +197,10 @@ def test_a_word_serves_again_only_when_its_launch_has_run(allocations: list[int]
 
 @gpu
 @as_late_as_allowed
-def test_a_word_comes_back_behind_its_launch() -> None:
-    """However often its event is asked: a launch that is later than it would write into the word of another stream."""
+def test_a_word_is_released_behind_its_launch() -> None:
+    """Many calls poll its event meanwhile. If the word were released before the launch, the launch would write into the word of
+    another stream.
+    """
     program, (first,) = prepare(raising(), 0), streams(1)
     bad, good = Arrays(), Arrays()
     bad.launched(program, first, 2)
@@ -215,7 +214,7 @@ def test_a_word_comes_back_behind_its_launch() -> None:
 
 
 @gpu
-def test_a_word_that_a_graph_writes_serves_no_other_stream() -> None:
+def test_a_word_of_a_graph_is_never_reused() -> None:
     program, held, (ptr,) = prepare(raising(), 0), Arrays(), streams(1)
     stream = OPEN[-1]
     with stream:
@@ -228,23 +227,23 @@ def test_a_word_that_a_graph_writes_serves_no_other_stream() -> None:
 @gpu
 @as_late_as_allowed
 @pytest.mark.parametrize("broken", ["done", "early", "pinned"])
-def test_a_word_that_serves_too_early_is_noticed(allocations: list[int], monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_a_word_that_is_reused_too_early_is_noticed(allocations: list[int], monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     if broken == "done":
         plain = cupy.cuda.Event
-        monkeypatch.setattr(cupy.cuda, "Event", lambda **more: SimpleNamespace(ptr=keep(plain(**more)).ptr, done=True))
-        test: Any = partial(test_a_word_serves_again_only_when_its_launch_has_run, allocations)
+        monkeypatch.setattr(cupy.cuda, "Event", lambda **more: SimpleNamespace(ptr=kept_event(plain(**more)).ptr, done=True))
+        test: Any = partial(test_a_word_is_reused_only_after_its_launch_has_run, allocations)
     elif broken == "early":
         monkeypatch.setattr(BadWord, "launched", lambda word, stream: word._runtime.eventRecord(word._event.ptr, 0))
-        test = test_a_word_comes_back_behind_its_launch
+        test = test_a_word_is_released_behind_its_launch
     else:
         monkeypatch.setattr(BadWord, "launched", lambda self, stream: None)
-        test = test_a_word_that_a_graph_writes_serves_no_other_stream
+        test = test_a_word_of_a_graph_is_never_reused
     with pytest.raises((AssertionError, RuntimeError)):
         test()
 
 
-def keep(event: Any) -> Any:
-    """An event that stays."""
+def kept_event(event: Any) -> Any:
+    """Keep an event alive, and return it."""
     OPEN.append(event)
     return event
 
@@ -262,7 +261,7 @@ def test_the_per_thread_stream_has_a_word_in_each_thread() -> None:
 
 
 @gpu
-def test_what_is_bound_reports_by_stream() -> None:
+def test_bound_launches_report_by_stream() -> None:
     program, (one, other), held = prepare(raising(), 0), streams(2), [Arrays() for _ in range(3)]
     bound = [program.bind(*each.pointers) for each in held]
     held[0].indices[3] = 9
@@ -281,7 +280,7 @@ def test_what_is_bound_reports_by_stream() -> None:
 
 
 @gpu
-def test_a_binding_keeps_what_it_was_given() -> None:
+def test_a_binding_keeps_its_owner_alive() -> None:
     class Owner:
         pass
 
@@ -295,8 +294,8 @@ def test_a_binding_keeps_what_it_was_given() -> None:
 
 
 @pytest.mark.gpu(devices=2)
-def test_a_launch_finds_its_device_whatever_is_current() -> None:
-    """A GPU without access to the other's memory cannot run it there."""
+def test_a_launch_runs_on_its_device_whatever_is_current() -> None:
+    """A GPU cannot run the launch if it has no access to the other GPU's memory."""
     held = [Arrays(number) for number in (0, 1)]
     programs = [prepare(raising(), number) for number in (0, 1)]
     bound = [program.bind(*each.pointers) for program, each in zip(programs, held, strict=True)]
@@ -355,15 +354,15 @@ def test_a_kernel_is_compiled_once_per_device(forgotten: None, monkeypatch: pyte
 
 
 @gpu
-def test_read_element() -> None:
+def test_read_element_reads_a_value_of_the_gpu() -> None:
     assert read_element(placed(np.array([3, -(2**40)])).data.ptr + 8, np.int64, 0) == -(2**40)
 
 
 NO_DRIVER = Driver(None, (), "there is no NVIDIA driver (libcuda.so.1 was not found)")
 
 
-def has(monkeypatch: pytest.MonkeyPatch, found: Driver) -> None:
-    """Let the machine have this driver."""
+def set_driver(monkeypatch: pytest.MonkeyPatch, found: Driver) -> None:
+    """Simulate a machine with this driver."""
     monkeypatch.setattr(nvidia_driver, "ask", lambda: found)
 
 
@@ -371,14 +370,14 @@ def has(monkeypatch: pytest.MonkeyPatch, found: Driver) -> None:
 def test_a_missing_cupy_is_named_with_the_command_for_the_driver(
     cuda: str, wheel: str, no_cupy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has(monkeypatch, Driver(cuda, (), None))
+    set_driver(monkeypatch, Driver(cuda, (), None))
     words = rf"^CuPy cannot be imported \(.*\); for this driver \(CUDA {cuda}\): pip install 'cupy-{wheel}x\[ctk\]\S+' "
     with pytest.raises(DeviceError, match=words + rf"\(dmlgather's extra {wheel}\)"):
         require(0)
 
 
 @pytest.mark.parametrize("wheel", [ModuleNotFoundError("cupy"), ImportError("libcublas"), PermissionError(13, "denied")])
-def test_without_a_driver_nothing_else_is_named(wheel: OSError | ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_the_error_names_the_driver_alone(wheel: OSError | ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "cupy":
@@ -386,16 +385,16 @@ def test_without_a_driver_nothing_else_is_named(wheel: OSError | ImportError, mo
 
     monkeypatch.setattr(sys, "meta_path", [Failing(), *sys.meta_path])
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    has(monkeypatch, NO_DRIVER)
+    set_driver(monkeypatch, NO_DRIVER)
     driver.require.cache_clear()
-    remedy = re.escape(nvidia_driver.remedy(NO_DRIVER))  # tests/backends/test_driver_remedies.py has what it says
+    remedy = re.escape(nvidia_driver.remedy(NO_DRIVER))  # tests/backends/test_driver_remedies.py checks its text
     with pytest.raises(DeviceError, match=rf"^there is no NVIDIA driver \(libcuda.so.1 was not found\); {remedy}$") as raised:
         require(0)
     assert "pip" not in str(raised.value)
     assert "CuPy" not in str(raised.value)
 
 
-def test_a_cupy_that_cannot_load_gives_its_reason(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cupy_that_fails_to_load_is_named_with_the_reason(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "cupy":
@@ -408,7 +407,7 @@ def test_a_cupy_that_cannot_load_gives_its_reason(no_cupy: None, monkeypatch: py
         require(0)
 
 
-def test_a_cupy_that_cannot_keep_kernels_says_where_it_could(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_of_cupy_names_the_variable_to_set(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
     class Unwritable(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "cupy":
@@ -427,10 +426,10 @@ def test_a_missing_driver_is_named(forgotten: None, monkeypatch: pytest.MonkeyPa
         raise RuntimeError("cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version")
 
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", no_driver)
-    has(monkeypatch, NO_DRIVER)
+    set_driver(monkeypatch, NO_DRIVER)
     with pytest.raises(DeviceError, match=r"^there is no NVIDIA driver.*; .*or run where there is a GPU"):
         CudaProgram(raising(), 0)
-    has(monkeypatch, Driver("12.4", (), None))
+    set_driver(monkeypatch, Driver("12.4", (), None))
     words = r"^CuPy finds no usable GPU \(cudaErrorInsuff.*for this driver \(CUDA 12.4\): pip.*cuda12x"
     with pytest.raises(DeviceError, match=words):
         CudaProgram(raising(), 0)
@@ -459,7 +458,7 @@ def test_a_device_that_does_not_exist_is_named() -> None:
 def test_a_failing_compiler_is_a_device_error(
     forgotten: None, monkeypatch: pytest.MonkeyPatch, failure: Exception | str, message: str
 ) -> None:
-    """failure: a text is what NVRTC says."""
+    """`failure`: an exception, or the text of an error of NVRTC."""
 
     def refuse(**_: object) -> Any:
         raise cupy.cuda.compiler.CompileException(failure, "", "", ()) if isinstance(failure, str) else failure
@@ -473,7 +472,7 @@ LONG_ROWS = IndexPlan(
     (3, 4096), (4096, 1), (12_288, 0), 4, 3 * 12_288, 3 * 4096, lookups=(Lookup((0, 1), 0, 12_288, 0, 1),),
     index_type=IndexType.INT64, index_extent=4096,
 )  # fmt: skip
-"""Rows of 48 KB: one, and the places of its columns, is more than a block has without asking."""
+"""Rows of 48 KB: a row and the positions of its columns need more shared memory than a block has without opt-in."""
 
 
 @gpu
@@ -497,7 +496,7 @@ def test_long_rows_are_staged_where_the_device_allows_it(
 
 
 @gpu
-def test_a_device_that_refuses_what_it_said_it_allows(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_refuses_its_shared_limit_is_a_device_error(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = driver.shared_limit(0)
     monkeypatch.setattr(driver, "shared_limit", lambda _: limit + 1)
     with pytest.raises(DeviceError, match=r"staged_e4_i8_long cannot be compiled or loaded on cuda:0 \(CUDA_ERROR_INVALID_VALUE"):
@@ -505,7 +504,7 @@ def test_a_device_that_refuses_what_it_said_it_allows(forgotten: None, monkeypat
 
 
 @gpu
-def test_a_launch_that_asks_for_no_shared_memory_is_refused(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_does_not_opt_in_to_shared_memory_fails(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Variant, "opts_in", False)
     program = CudaProgram(LONG_ROWS, 0, multiprocessors=0)
     with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE"):

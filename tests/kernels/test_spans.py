@@ -1,4 +1,4 @@
-"""Runs of bytes at any alignment: every pair of addresses in the interpreter, broken kernels, the plan."""
+"""Runs of bytes at any alignment: every pair of addresses in the interpreter, broken kernels, and the plan."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.kernels.test_planning import axis_gather, fields, row_gather, slice_o
 from tests.noticing import BrokenPrograms
 
 SHORTEST = 34
-"""Bytes of the shortest slice that is moved by spans."""
+"""Bytes of the shortest slice that span kernels move."""
 
 
 def at_addresses(number: int, rng: random.Random) -> Case:
-    """Runs of bytes, short or long. number: of the pair of addresses of input and output modulo 16."""
+    """Return a case with short or long runs of bytes. number: selects the addresses of input and output modulo 16."""
     while True:
         plan = random_runs(rng, element_bytes=1, longest=rng.choice((200, 6000)), packed=True)
         case = Case.at(plan, random_buffers(plan, rng), *divmod(number, 16))
@@ -40,7 +40,7 @@ def at_addresses(number: int, rng: random.Random) -> Case:
 
 
 def runs_of_length(length: int, rng: random.Random) -> Case:
-    """Rows of a slice, in chunks of one vector per thread, of two or of four."""
+    """Return a case with rows of a slice, in chunks of one, two or four vectors per thread."""
     plan = slice_of((rng.randint(2, 2 + 20000 // length), length), (length + rng.randint(1, 20), 1), rng.randint(0, 3), 1)
     case = Case.at(plan, random_buffers(plan, rng), rng.randrange(16), rng.randrange(1, 16, 2))
     multiprocessors = rng.choice((0, 1, 2, 4, 100))
@@ -48,7 +48,7 @@ def runs_of_length(length: int, rng: random.Random) -> Case:
 
 
 def nothing_but_fill(size: int, rng: random.Random) -> Case:
-    """Rows of this size, of which every index is bad."""
+    """Return a case with rows of this size whose indices are all bad."""
     plan = replace(row_gather(5, 7, size), out_of_bounds=OutOfBounds.FILL, fill=b"\x12\x34")
     buffers = random_buffers(plan, rng)
     assert buffers.indices is not None
@@ -57,15 +57,16 @@ def nothing_but_fill(size: int, rng: random.Random) -> Case:
 
 
 def one_run(length: int, rng: random.Random, in_at: int | None = None, out_at: int | None = None) -> Case:
-    """Whole buffers of this length, so that the vectors over their ends stick out."""
+    """Return a case with a whole buffer of this length, so that the vectors at its ends stick out."""
     plan = IndexPlan((length,), (1,), (1,), 1, length, length)
     in_at = rng.randrange(16) if in_at is None else in_at
     return Case.at(plan, random_buffers(plan, rng), in_at, rng.randrange(1, 16, 2) if out_at is None else out_at)
 
 
 def end_of_chunk(number: int, rng: random.Random) -> Case:
-    """A buffer of one run, whose input starts inside a vector: by the number, a last chunk of one byte, a chunk that ends with
-    the run, or one that starts with it. This depends on where the output starts in a line, so an eighth of the cases are such.
+    """Return a case with one run whose input starts inside a vector. The number selects a last chunk of one byte, a chunk that
+    ends with the run, or one that starts with it. This depends on the output's start in a line, so only an eighth of the cases
+    are such.
     """
     chunk, ahead, (out_at, which) = SPAN_UNROLL * 32 * VECTOR, VECTOR * rng.randrange(8), divmod(number % 48, 3)
     length = (chunk + 1 - ahead - out_at, 2 * chunk - ahead, chunk + rng.randrange(chunk))[which]
@@ -78,24 +79,24 @@ ONE_RUN: dict[Callable[[int, random.Random], Case], Sequence[int]] = {
     runs_of_length: (*range(SHORTEST, SHORTEST + 33), 1537, 2047, 2063, 10246),
     end_of_chunk: range(3 * 128),
 }
-"""How cases without lookups are made, and from which numbers: runs end at every byte of a vector."""
+"""Functions that return cases without lookups, and their numbers. Runs end at every byte of a vector."""
 FILLED = 101, 3001
 
 
 @pytest.mark.slow
-def test_input_and_output_at_every_pair_of_addresses(rng: random.Random) -> None:
+def test_spans_are_exact_at_every_pair_of_addresses(rng: random.Random) -> None:
     assert mismatches(at_addresses(number, rng) for number in ADDRESSES) == []
 
 
-def test_buffers_of_one_run_and_runs_of_every_length_and_fill_values(rng: random.Random) -> None:
+def test_runs_of_every_length_and_fill_values_are_exact(rng: random.Random) -> None:
     cases = [make(number, rng) for make, numbers in ONE_RUN.items() for number in numbers]
     assert {launch.variant for case in cases for launch in case.launches} == {Variant(KernelKind.SPAN, 3, 16)}
     cases += [nothing_but_fill(size, rng) for size in FILLED]
     assert mismatches(cases) == []
 
 
-def test_runs_far_behind_the_start_of_the_output(rng: random.Random) -> None:
-    """Runs are found by quotients of more than 32 bits. Chunks that start where a run starts are the hardest."""
+def test_runs_far_behind_the_start_of_the_output_are_exact(rng: random.Random) -> None:
+    """Finding runs needs quotients of more than 32 bits. The hardest chunks start with a run."""
     count, size, pitch = 2**26, 101, 103
     (launch,) = launches_for(slice_of((count, size), (pitch, 1), 1, 1))
     data, out = 2**40 + 5, 2**41 + 11
@@ -148,7 +149,7 @@ MUTATIONS = {
 
 
 SOME = [Variant(KernelKind.SPAN, 3, 16), Variant(KernelKind.SPAN, 2, 16, 1, 8, checked=True)]
-"""Two of the kernels to break: what is broken is the same in all."""
+"""Two of the kernels to break. All share the broken text."""
 
 
 def judge(name: str, seed: int) -> tuple[str, str]:
@@ -168,7 +169,7 @@ def test_a_broken_kernel_is_noticed(name: str) -> None:
 
 
 def runs(launch: Launch) -> tuple[int, int]:
-    """Bytes of all runs, and vectors that a thread moves."""
+    """Return the bytes of all runs, and the number of vectors that a thread moves."""
     at = struct.calcsize("<" + "".join(code for _, code in LAYOUT[: [name for name, _ in LAYOUT].index("runs")]))
     _, all_bytes, _, steps = struct.unpack_from("<Qq2I", launch.arguments, at)
     return all_bytes, steps
@@ -189,7 +190,7 @@ def runs(launch: Launch) -> tuple[int, int]:
         pytest.param(slice_of((2**29, 101), (103, 1), 1, 1), 16, "span_d3", 4, id="very many runs"),
     ],
 )
-def test_the_kernel_and_the_steps_of_runs(plan: IndexPlan, alignment: int, name: str, steps: int) -> None:
+def test_known_workloads_get_the_expected_span_kernel(plan: IndexPlan, alignment: int, name: str, steps: int) -> None:
     (launch,) = launches_for(plan, alignment)
     assert launch.variant.name == name
     assert runs(launch)[1] == steps
@@ -210,11 +211,11 @@ def test_the_kernel_and_the_steps_of_runs(plan: IndexPlan, alignment: int, name:
         ),
     ],
 )  # fmt: skip
-def test_where_spans_do_not_pay_or_cannot_be_said(plan: IndexPlan, alignment: int, name: str) -> None:
+def test_plans_without_spans_get_other_kernels(plan: IndexPlan, alignment: int, name: str) -> None:
     assert [launch.variant.name for launch in launches_for(plan, alignment)] == [name]
 
 
-def test_a_run_that_is_too_long_is_cut() -> None:
+def test_a_too_long_run_is_split() -> None:
     launches = launches_for(slice_of((2**33,), (1,), 1, 1))
     assert {launch.variant.name for launch in launches} == {"span_d3"}
     assert {runs(launch)[0] for launch in launches} == {2**29}
@@ -225,9 +226,9 @@ def test_a_run_that_is_too_long_is_cut() -> None:
     ("element_bytes", "looked_up", "shortest"),
     [(1, True, 32), (2, True, 76), (2, True, 772), (1, False, SHORTEST), (2, False, 806)],
 )
-def test_the_lengths_from_which_spans_pay_are_sharp(element_bytes: int, looked_up: bool, shortest: int) -> None:
-    """As a search through the cost model finds them. A walk cuts some runs of up to 770 bytes to whole sectors, so that elements
-    resolve an index once, and cost less.
+def test_spans_pay_from_the_modelled_length_on(element_bytes: int, looked_up: bool, shortest: int) -> None:
+    """A search through the cost model finds the length. Some runs of up to 770 bytes are cheaper as a walk that cuts them into
+    whole sectors, so that elements resolve an index once.
     """
 
     def kind(run_bytes: int) -> KernelKind:
@@ -240,7 +241,7 @@ def test_the_lengths_from_which_spans_pay_are_sharp(element_bytes: int, looked_u
     assert kind(shortest - element_bytes) is (KernelKind.GATHER if looked_up else KernelKind.COPY)
 
 
-def test_a_description_says_what_a_thread_does() -> None:
+def test_a_description_of_spans_says_what_a_thread_does() -> None:
     text = describe(row_gather(30000, 10000, 2049))
     assert text.startswith("span_d2_k1_i8_clamp, ")
     assert "runs of bytes by 16-byte vectors, each from two aligned ones, up to 4 per thread, indices resolved once" in text

@@ -1,4 +1,4 @@
-"""The staged kernels: when rows are staged, with which teams, and that broken kernels are caught."""
+"""The staged kernels: the plans whose rows are staged, their teams, and broken kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dmlgather.backends import reference
 from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
@@ -20,11 +19,10 @@ from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import DEFAULT_SHARED, Launch
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
-from dmlgather.selftest.random_plans import EXTREMES, random_buffers
+from dmlgather.selftest.random_plans import EXTREMES, PlanBuffers, random_buffers
 from tests import seeds
-from tests.kernels.ptx import runs
 from tests.kernels.ptx.draws import case_for, case_for_one_of
-from tests.kernels.ptx.runs import Case, judged, mismatches
+from tests.kernels.ptx.runs import Case, differs, execute, judged, mismatches
 from tests.noticing import BrokenPrograms
 
 
@@ -37,7 +35,7 @@ def columns_of(rows: int, width: int, picked: int, element_bytes: int = 4) -> In
 
 
 def staging(staged: Launch) -> tuple[int, int]:
-    """Threads that share a row, and rows that each team moves."""
+    """Return the number of threads that share a row, and of rows that each team moves."""
     names = [name for name, _ in LAYOUT]
     at = struct.calcsize("<" + "".join(code for _, code in LAYOUT[: names.index("staging")]))
     numbers = struct.unpack_from("<6I", staged.arguments, at)
@@ -56,7 +54,7 @@ def staging(staged: Launch) -> tuple[int, int]:
         pytest.param(columns_of(1584, 1000, 4000), "staged_e4_i8", (256, 3), (528, 4016), id="three rows for each team"),
     ],
 )
-def test_the_launch_of_known_workloads(
+def test_known_workloads_get_the_expected_staged_launch(
     plan: IndexPlan, name: str, team_and_steps: tuple[int, int], grid_and_shared: tuple[int, int]
 ) -> None:
     (found,) = launches_for(plan)
@@ -97,11 +95,11 @@ def test_the_launch_of_known_workloads(
         ),
     ],
 )
-def test_where_staging_does_not_pay_or_cannot_be_said(plan: IndexPlan) -> None:
+def test_plans_without_staging_get_other_kernels(plan: IndexPlan) -> None:
     assert {found.variant.kind for found in launches_for(plan)} <= {KernelKind.GATHER, KernelKind.GENERAL}
 
 
-def test_the_limits_of_the_policy_are_sharp() -> None:
+def test_staging_begins_at_the_modelled_limits() -> None:
     def staged(plan: IndexPlan, alignment: int = 16) -> bool:
         return [found.variant.kind for found in launches_for(plan, alignment)] == [KernelKind.STAGED]
 
@@ -113,7 +111,7 @@ def test_the_limits_of_the_policy_are_sharp() -> None:
     assert not staged(columns_of(4096, 4096, 600), 8)
 
 
-def test_a_description_says_why() -> None:
+def test_a_description_gives_the_reason_for_staging() -> None:
     assert describe(columns_of(4096, 4096, 4096)) == (
         "staged_e4_i8, 512 blocks of 256 threads: rows in shared memory, 4-byte elements, up to 16 per thread and row, "
         "indices resolved once per block\n"
@@ -122,30 +120,22 @@ def test_a_description_says_why() -> None:
 
 
 @pytest.mark.parametrize(("rows", "picked"), [(300, 130), (75, 512), (13, 4200)])
-def test_blocks_with_rows_of_their_own(rows: int, picked: int, rng: random.Random) -> None:
-    """Several groups of rows, the last one not whole, and columns of one block or of more."""
+def test_blocks_of_several_row_groups_equal_the_reference(rows: int, picked: int, rng: random.Random) -> None:
+    """There are several groups of rows, the last one incomplete, with columns of one block or of more."""
     plan = columns_of(rows, 520, picked, 2)
     (found,) = launches_for(plan, 16, 1)
     team, steps = staging(found)
     parts = -(-picked // (team * found.variant.unroll))
     assert (found.variant.kind, found.grid // parts > 1) == (KernelKind.STAGED, True)
     assert rows % (steps * 256 // team) != 0
-    buffers = random_buffers(plan, rng)
-    expected, result = buffers.out.copy(), buffers.out.copy()
-    reference.run(plan, buffers.data, buffers.indices, expected)
-    runs.run(plan, buffers.data, buffers.indices, result, multiprocessors=1)
-    assert result.tobytes() == expected.tobytes()
+    assert not differs(Case.of(plan, random_buffers(plan, rng), multiprocessors=1))
 
 
-def test_more_rows_than_a_launch_has_are_split(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_for_too_many_rows_is_split(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "MAX_THREADS", 100)
     plan = columns_of(320, 260, 130)
     assert [part.variant.kind for part in launches_for(plan, 16, 0)] == [KernelKind.STAGED] * 4
-    buffers = random_buffers(plan, rng)
-    expected, found = buffers.out.copy(), buffers.out.copy()
-    reference.run(plan, buffers.data, buffers.indices, expected)
-    runs.run(plan, buffers.data, buffers.indices, found)
-    assert found.tobytes() == expected.tobytes()
+    assert not differs(Case.of(plan, random_buffers(plan, rng)))
 
 
 every_index_type = pytest.mark.parametrize("kind", [kind for kind in IndexType if kind.bytes >= 4], ids=lambda kind: kind.name)
@@ -153,7 +143,7 @@ every_policy = pytest.mark.parametrize("policy", list(OutOfBounds), ids=lambda p
 
 
 def check_extremes(plan: IndexPlan, steps: tuple[int, int], kernel: KernelKind, kind: IndexType, policy: OutOfBounds) -> None:
-    """The result of `columns_of`, with bad indices between good ones, and the smallest offset of a bad one under RAISE.
+    """Check the result of `columns_of` with bad indices between good ones, and the smallest offset of a bad one under RAISE.
 
     steps: from each good index to the next, and from each bad one.
     """
@@ -172,17 +162,14 @@ def check_extremes(plan: IndexPlan, steps: tuple[int, int], kernel: KernelKind, 
     )
     assert [found.variant.kind for found in launches_for(plan, 16, 0)] == [kernel]
     data = np.frombuffer(seeds.rng().randbytes(plan.in_extent * element.itemsize), element)
-    expected, found = np.zeros(plan.out_extent, element), np.zeros(plan.out_extent, element)
-    first = reference.run(plan, data, indices, expected)
-    assert (first is not None) == (policy is OutOfBounds.RAISE)
-    assert runs.run(plan, data, indices, found) == first
-    if first is None:
-        assert found.tobytes() == expected.tobytes()
+    case = Case.of(plan, PlanBuffers(data, indices, np.zeros(plan.out_extent, element)))
+    assert (execute(case).first_bad is not None) == (policy is OutOfBounds.RAISE)
+    assert not differs(case)
 
 
 @every_index_type
 @every_policy
-def test_index_extremes(kind: IndexType, policy: OutOfBounds) -> None:
+def test_extreme_indices_equal_the_reference(kind: IndexType, policy: OutOfBounds) -> None:
     check_extremes(columns_of(70, 520, 300, 2), (1, 3), KernelKind.STAGED, kind, policy)
 
 
@@ -191,18 +178,18 @@ SOME = [
     for variant in VARIANTS
     if variant.kind is KernelKind.STAGED and (variant.element_bytes, variant.index_bytes) == (2, 8)
 ]
-"""One of the eight kernels to break: what is broken is the same in all."""
+"""One of the eight kernels to break. All share the broken text."""
 
 
 BYTES = Variant(KernelKind.STAGED, 0, 1, 1, 8)
 
 
 ENDS = range(1024, 1024 + 16)
-"""Widths of rows of bytes."""
+"""Widths of rows in bytes."""
 
 
 def last_elements(width: int, rng: random.Random) -> Case:
-    """Rows of bytes whose last elements are picked, at the end of an input that ends somewhere in a vector."""
+    """Return a case that picks the last elements of rows of bytes. The input ends inside a vector."""
     plan = columns_of(97, width, 120, 1)
     buffers = random_buffers(plan, rng)
     assert buffers.indices is not None
@@ -212,7 +199,7 @@ def last_elements(width: int, rng: random.Random) -> Case:
     return case
 
 
-def test_the_last_elements_of_an_input(rng: random.Random) -> None:
+def test_the_last_elements_of_an_input_are_read(rng: random.Random) -> None:
     """Teams have fewer threads than the input's last vector has elements."""
     assert mismatches(last_elements(width, rng) for width in ENDS) == []
 

@@ -1,4 +1,4 @@
-"""The staged kernels for long rows: when they are used, on which devices, in which blocks, and that broken ones are caught."""
+"""The staged kernels for long rows: their plans, devices and blocks, and broken kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VOCABULARY = columns_of(512, 50257, 50257, 2)
 
 
 def parts_of(staged: Launch) -> int:
-    """Blocks that share a row."""
+    """Return the number of blocks that share a row."""
     names = [name for name, _ in LAYOUT]
     at = struct.calcsize("<" + "".join(code for _, code in LAYOUT[: names.index("dimension")]))
     return int(struct.unpack_from("<I", staged.arguments, at)[0])
@@ -47,7 +47,7 @@ def parts_of(staged: Launch) -> int:
         pytest.param(columns_of(4096, 70000, 70000, 1), "staged_e1_i8_long", (63, 2), (132, 210304), id="places of 4 bytes"),
     ],
 )
-def test_the_launch_of_known_workloads(
+def test_known_workloads_get_the_expected_staged_launch(
     plan: IndexPlan, name: str, steps_and_parts: tuple[int, int], grid_and_shared: tuple[int, int]
 ) -> None:
     (found,) = launches_for(plan)
@@ -68,7 +68,7 @@ def test_the_launch_of_known_workloads(
         pytest.param(columns_of(2, 50257, 50257, 2), id="two rows"),
     ],
 )
-def test_other_kernels_take_what_is_no_use_here(plan: IndexPlan) -> None:
+def test_rows_too_short_too_long_or_too_few_get_other_kernels(plan: IndexPlan) -> None:
     assert KernelKind.LONG not in {found.variant.kind for found in launches_for(plan)}
 
 
@@ -77,8 +77,8 @@ def test_other_kernels_take_what_is_no_use_here(plan: IndexPlan) -> None:
     [(227, 1), (163, 2), (132, 3), (110, 9), (100, None), (99, None), (64, None), (48, None)],
     ids=str,
 )
-def test_what_the_device_allows_decides(allowed: int, parts: int | None) -> None:
-    """Blocks that share a row of 98 KB, at so many KB: they have its columns' places in what it leaves."""
+def test_the_allowed_shared_memory_decides_how_rows_are_shared(allowed: int, parts: int | None) -> None:
+    """Blocks share a row of 98 KB at this limit in KB. The places of their columns use the remaining memory."""
     (found,) = launches_for(VOCABULARY, 16, 132, allowed * KB)
     if parts is None:
         assert found.variant.name == "gather_d2_k1_e2_i8_clamp_once"
@@ -87,7 +87,7 @@ def test_what_the_device_allows_decides(allowed: int, parts: int | None) -> None
         assert found.shared_bytes <= allowed * KB
 
 
-def test_each_kernel_has_plans_on_each_device_and_none_gets_more_than_it_allows(rng: random.Random) -> None:
+def test_no_launch_exceeds_the_allowed_shared_memory(rng: random.Random) -> None:
     for variant in (variant for variant in VARIANTS if variant.kind is KernelKind.LONG):
         for _ in range(20):
             allowed = rng.choice((64, 99, 163, 227)) * KB
@@ -96,7 +96,7 @@ def test_each_kernel_has_plans_on_each_device_and_none_gets_more_than_it_allows(
             assert all(found.shared_bytes <= allowed for found in launches_for(plan, alignment, 0, allowed))
 
 
-def test_a_kernel_that_has_not_asked_gets_48_kb(rng: random.Random) -> None:
+def test_a_kernel_without_opt_in_gets_48_kb(rng: random.Random) -> None:
     (found,) = launches_for(columns_of(3, 12 * KB, 4096), 16, 0)
     assert (found.shared_bytes, found.variant.opts_in) == (57360, True)
     module: Module = runs.AS_WRITTEN.module(found.variant)
@@ -107,14 +107,14 @@ def test_a_kernel_that_has_not_asked_gets_48_kb(rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize(("units", "reads"), [(32, 64), (512, 256), (3141, 256), (8, 32)])
-def test_random_reads_touch_as_many_sectors_as_the_cost_says(units: int, reads: int) -> None:
-    """On average over 1000 draws: within a fiftieth, which is more than ten times what chance makes of such a mean."""
+def test_random_reads_touch_as_many_sectors_as_modelled(units: int, reads: int) -> None:
+    """The mean of 1000 draws is within a fiftieth, more than ten times the random deviation of such a mean."""
     drawn = seeds.numpy_rng().integers(0, units, (1000, reads))
     touched = float(np.mean([len(set(row)) for row in drawn.tolist()]))
     assert touched == pytest.approx(staged._touched(units, reads), rel=0.02)
 
 
-def test_a_description_says_why() -> None:
+def test_a_description_gives_the_reason_for_staging() -> None:
     assert describe(VOCABULARY) == (
         "staged_e2_i8_long, 128 blocks of 1024 threads: long rows in shared memory, 2-byte elements, up to 16 per thread at "
         "once, indices resolved once per block\n"
@@ -124,18 +124,18 @@ def test_a_description_says_why() -> None:
 
 @every_index_type
 @every_policy
-def test_index_extremes(kind: IndexType, policy: OutOfBounds) -> None:
-    """In places of 2 and of 4 bytes."""
+def test_extreme_indices_equal_the_reference(kind: IndexType, policy: OutOfBounds) -> None:
+    """Places have 2 or 4 bytes."""
     for width, columns in ((1500, 4500), (2**16, 6000)):
         check_extremes(columns_of(3, width, columns, 1), (7, 50), KernelKind.LONG, kind, policy)
 
 
 SOME = [variant for variant in VARIANTS if variant.kind is KernelKind.LONG and variant.element_bytes <= 2]
-"""Kernels to break: in those for wider elements, a unit is an element."""
+"""Kernels to break. In those for wider elements, a unit is an element."""
 
 
 def case_of(rng: random.Random) -> Case:
-    """A case of one of these, also where a device allows little, so that several blocks share a row."""
+    """Return a case for one of these kernels, some with so little shared memory that several blocks share a row."""
     while True:
         plan, alignment = plan_for(rng.choice(SOME), rng)
         buffers, allowed, multiprocessors = random_buffers(plan, rng), rng.choice((SHARED_BYTES, 24 * KB)), rng.choice((0, 2, 3))
@@ -144,7 +144,7 @@ def case_of(rng: random.Random) -> Case:
             return case
 
 
-def test_rows_that_several_blocks_share(rng: random.Random) -> None:
+def test_rows_shared_by_several_blocks_are_exact(rng: random.Random) -> None:
     plan = columns_of(5, 3000, 11_001, 2)
     for allowed, parts in ((24, 2), (10, 6)):
         case = Case.of(plan, random_buffers(plan, rng), shared_bytes=allowed * KB)

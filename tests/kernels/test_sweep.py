@@ -1,4 +1,4 @@
-"""The sweep: what its list holds, and how its goals are judged."""
+"""The sweep: the contents of its list, and the judgement of its goals."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ SMALL = (
 
 
 def of(what: str) -> Iterator[tuple[CaseGroup, Chain]]:
-    """The groups of that kind, in NumPy's notation."""
+    """Yield the groups of a kind in NumPy's notation."""
     for name, group in GROUPS.items():
         if name.startswith(f"{what}: ["):
             assert isinstance(group.kind, Chain)
             yield group, group.kind
 
 
-def test_it_has_many_layouts_and_each_width() -> None:
+def test_the_sweep_has_many_layouts_of_each_width() -> None:
     cases = [case for group in GROUPS.values() for case in group.cases()]
     assert len({case.name for case in cases}) == len(cases) >= 120
     assert {case.element_bytes for case in cases} == {1, 2, 4, 8}
     assert not any(case.plan.empty for case in cases)
 
 
-def test_images_have_any_number_of_channels_in_both_directions() -> None:
+def test_images_with_many_channel_counts_turn_both_ways() -> None:
     turned = {}
     for what, place in (("channels last", 1), ("channels first", 3)):
         shapes = [kind.shape for group, kind in of(what) if len(kind.shape) == 4]
@@ -51,10 +51,10 @@ def test_images_have_any_number_of_channels_in_both_directions() -> None:
         assert {1, 64} <= {shape[0] for shape in shapes}
         assert {7, 112, 224} <= {shape[2] for shape in shapes}
         turned[what] = {kind.out_shape for _, kind in of(what)} | {kind.shape for _, kind in of(what)}
-    assert turned["channels last"] < turned["channels first"]  # which also has a sequence
+    assert turned["channels last"] < turned["channels first"]  # this layout also has a sequence
 
 
-def test_heads_are_of_1_to_64_elements() -> None:
+def test_heads_have_1_to_64_elements() -> None:
     kinds = [kind for _, kind in of("heads")]
     widths = [kind.shape[-1] for kind in kinds]
     assert (min(widths), max(widths)) == (1, 64)
@@ -62,7 +62,7 @@ def test_heads_are_of_1_to_64_elements() -> None:
 
 
 @pytest.mark.parametrize("what", ["crop", "flip"])
-def test_every_dimension_of_images_is_cut_and_turned(what: str) -> None:
+def test_every_dimension_of_images_is_cropped_and_flipped(what: str) -> None:
     entries = [re.findall(r"[^\[\], ]+", kind.steps[1:]) for _, kind in of(what)]
     for axis in range(4):
         assert any(axis < len(entry) and entry[axis] != ":" for entry in entries), axis
@@ -93,11 +93,11 @@ def test_permutations_are_drawn_from_a_fixed_seed() -> None:
         *(f"{what}: [" for what in ("patches", "pixel shuffle", "depth to space", "space to depth", "transposed")),
     ],
 )
-def test_it_holds(name: str) -> None:
+def test_the_sweep_contains_the_layout(name: str) -> None:
     assert any(group.startswith(name) for group in GROUPS)
 
 
-def test_batches_have_rows_of_their_own(rng: random.Random) -> None:
+def test_batches_pick_different_rows(rng: random.Random) -> None:
     kind = Batched((3, 7, 2), 5)
     data = np.frombuffer(rng.randbytes(3 * 7 * 2), np.uint8).reshape(kind.shape)
     indices = kind.indices(np.random.default_rng(rng.randrange(2**32)))
@@ -118,14 +118,14 @@ def test_the_record_states_the_reasons() -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_record_holds(name: str) -> None:
+def test_small_layouts_match_the_record(name: str) -> None:
     rows, recorded = rows_of(GROUPS[name], plain=False), SWEEP.record()
     known = {row: recorded["rows"][row] for row in rows}
     assert list(problems(rows, recorded | {"rows": known}, SWEEP.remedy)) == []
     assert all(list(rows[row]) == [OURS] for row in rows)
 
 
-def test_goals() -> None:
+def test_misses_of_goals_are_reported() -> None:
     goals = Goals(used=0.9, needed=0.5, share=0.75)
     cases = {
         "met": {"kernel": "a", "fetched": 2.0, "used": 0.9},

@@ -1,5 +1,5 @@
-"""Tiles: which kernel turns a slice, what a thread executes for a tile of a matrix, and how squares lie in shared memory. The
-interpreter counts; docs/kernels.md states the counts.
+"""Tiles: the kernel for a slice, the instructions of a thread for a tile of a matrix, and the layout of squares in shared memory.
+The interpreter counts, and docs/kernels.md states the counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROW = re.compile(r"\| `(\w+)` \| (\d+) for (\d+) elements \| (\d+) \| (\d+) \| (
 
 
 def turned(shape: Sequence[int], order: Sequence[int], size: int, *, backwards: int = -1, start: int = 0) -> IndexPlan:
-    """A packed array whose axes are put in this order, from element `start` on. backwards: an axis of the result to reverse."""
+    """Return a packed array with its axes in this order, from element `start` on. backwards: an axis of the result to reverse."""
     strides = packed_strides(shape)
     out, steps, offset = tuple(shape[axis] for axis in order), [strides[axis] for axis in order], start
     if backwards >= 0:
@@ -59,14 +59,14 @@ def turned(shape: Sequence[int], order: Sequence[int], size: int, *, backwards: 
         pytest.param(turned((64, 3136, 6), (0, 2, 1), 2), 16, "tiles_e2_l4_s4", id="6 channels first"),
     ],
 )
-def test_which_slices_are_turned_by_squares(plan: IndexPlan, alignment: int, name: str) -> None:
+def test_squares_turn_slices_with_whole_lines(plan: IndexPlan, alignment: int, name: str) -> None:
     (launch,) = launches_for(plan, alignment)
     assert launch.variant.name == name
     assert ("squares of" in describe(plan, alignment)) == name.startswith("squares")
 
 
 def counted(plan: IndexPlan, launch: Launch, block: int = 0) -> Counts:
-    """What one block executes."""
+    """Return the counts of one block."""
     run = KernelRun.of(launch)
     buffers = (
         Buffer(INPUT, None, size=plan.in_extent * plan.element_bytes, readable=True),
@@ -81,7 +81,7 @@ def counted(plan: IndexPlan, launch: Launch, block: int = 0) -> Counts:
 
 @functools.cache
 def instructions(variant: Variant) -> tuple[float, float]:
-    """Of a thread: for a tile of a matrix, and once for its places. From blocks that move four and eight tiles of a row."""
+    """Return a thread's instructions per tile of a matrix, and once for its places. Blocks move four and eight tiles of a row."""
     size = variant.element_bytes
     plan = turned((2048, 2048), (1, 0), size)
     found = {}
@@ -101,8 +101,8 @@ def page_rows() -> Iterator[re.Match[str]]:
     yield from ROW.finditer(PAGE.read_text(encoding="utf-8"))
 
 
-def test_the_page_has_what_a_thread_executes() -> None:
-    """Another NVRTC makes other instructions."""
+def test_the_page_states_the_instructions_of_a_thread() -> None:
+    """Another NVRTC generates other instructions."""
     record = json.loads(REGISTERS.read_text())
     names = {variant.name: variant for variant in VARIANTS}
     rows = {row[1]: tuple(map(int, row.groups()[1:])) for row in page_rows()}
@@ -118,8 +118,8 @@ def test_the_page_has_what_a_thread_executes() -> None:
 
 
 @pytest.mark.parametrize("squares", SQUARES, ids=lambda variant: variant.name)
-def test_squares_execute_less_and_the_model_knows(squares: Variant) -> None:
-    """What they save, for a tile and once, is within a half of what the model says."""
+def test_squares_save_the_instructions_that_the_model_says(squares: Variant) -> None:
+    """The savings per tile, and once, are within a half of the model's."""
     (other,) = [variant for variant, found in tiles._SQUARES.items() if found == squares]
     saved = [before - now for before, now in zip(instructions(other), instructions(squares), strict=True)]
     assert min(saved) > 0
@@ -129,7 +129,7 @@ def test_squares_execute_less_and_the_model_knows(squares: Variant) -> None:
 
 
 def _modelled(variant: Variant, moved: int) -> float:
-    """Instructions of a thread for a tile that fills its kernel, of `moved` tiles of a block; and what both sides move."""
+    """Return the modelled instructions of a thread per tile, if a tile fills its kernel. moved: tiles of a block."""
     size, whole = variant.element_bytes, variant.tile_bytes
     sides = [
         RunCost(whole, 1.0, 128, unit, stored=stored)
@@ -140,7 +140,7 @@ def _modelled(variant: Variant, moved: int) -> float:
     return tile_cost(sides, **sizes, dimensions=2, tiles=moved, idle=1.0) * whole / size * WARP * ISSUED / BLOCK
 
 
-def test_how_much_a_thread_executes_for_16_bytes_of_a_matrix() -> None:
+def test_a_thread_executes_few_instructions_for_16_bytes() -> None:
     most = {1: 80, 2: 40, 4: 40}
     for variant in SQUARES:
         tile, _ = instructions(variant)
@@ -161,8 +161,8 @@ def test_how_much_a_thread_executes_for_16_bytes_of_a_matrix() -> None:
         pytest.param((100_000, 56), 1, id="56 bytes"),
     ],
 )
-def test_room_between_rows_is_where_it_keeps_banks_apart(shape: tuple[int, int], size: int) -> None:
-    """No other room takes fewer passes through the banks, and none takes more than one and a half on average."""
+def test_padding_between_rows_avoids_bank_conflicts(shape: tuple[int, int], size: int) -> None:
+    """No other gap takes fewer passes through the banks, and no row takes more than one and a half passes on average."""
     plan = turned(shape, (1, 0), size)
     (launch,) = launches_for(plan)
     assert launch.variant.kind is KernelKind.SQUARES
@@ -174,8 +174,8 @@ def test_room_between_rows_is_where_it_keeps_banks_apart(shape: tuple[int, int],
 
 
 def _with_shift(launch: Launch, shift: int) -> Launch:
-    """The launch with room after every 2^shift bytes of shared memory."""
+    """Return the launch with a gap after every 2^shift bytes of shared memory."""
     table = bytearray(launch.table)
-    for form in range(len(table) % 224, len(table), 224):  # behind the dimensions along which tiles lie, of 32 bytes each
+    for form in range(len(table) % 224, len(table), 224):  # after the dimensions along which tiles lie, each with 32 bytes
         table[form + 28] = shift
     return launch._replace(table=bytes(table))

@@ -1,4 +1,4 @@
-"""The figures of traffic, judged by counts that were worked out by hand; and the command that compares them."""
+"""The figures of traffic, and the command that compares them. Judge: counts worked out by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SMALL = (
 
 
 def counted(body: str, threads: int = 32) -> Counts:
-    """What one block counts. The input is 1 MiB of words, the output 64 KiB; t is the thread."""
+    """Return the counts of one block. The input is 1 MiB of words, the output 64 KiB; t is the thread."""
     head = "struct Arguments { const unsigned* in; unsigned* out; };"
     source = f'{head} extern "C" __global__ void tried(const Arguments a) {{ const unsigned t = threadIdx.x; {body} }}'
     buffers = (Buffer(INPUT, None, size=2**20, readable=True), Buffer(OUTPUT, None, size=2**16, writable=True))
@@ -65,7 +65,7 @@ def counted(body: str, threads: int = 32) -> Counts:
         pytest.param("t / 8 * 64 + t % 8", 4, 4, 128, id="a sector of every other line"),
     ],
 )
-def test_a_request_of_single_elements(place: str, sectors: int, lines: int, useful: int) -> None:
+def test_a_request_of_single_elements_is_counted(place: str, sectors: int, lines: int, useful: int) -> None:
     loads = counted(f"a.out[t] = a.in[{place}];").loads[0]
     assert (loads.requests, loads.sectors, loads.lines, loads.bytes) == (1, sectors, lines, useful)
     if useful == 128:
@@ -82,7 +82,7 @@ def test_a_request_of_single_elements(place: str, sectors: int, lines: int, usef
         pytest.param("if (t % 2) a.out[t] = a.in[t]; else a.out[t] = a.in[t + 32] + 1;", 2, 8, 2, 8, id="a branch"),
     ],
 )
-def test_requests_of_a_warp(body: str, requests: int, sectors: int, lines: int, fetched: int) -> None:
+def test_requests_of_a_warp_are_counted(body: str, requests: int, sectors: int, lines: int, fetched: int) -> None:
     loads = counted(body).loads[0]
     assert (loads.requests, loads.sectors, loads.lines, loads.fetched) == (requests, sectors, lines, fetched)
 
@@ -93,51 +93,51 @@ def test_a_block_fetches_a_sector_once_for_all_its_warps() -> None:
 
 
 @pytest.mark.parametrize(("step", "passes"), [(0, 1), (1, 1), (2, 2), (3, 1), (16, 16), (32, 32), (33, 1)])
-def test_bank_conflicts(step: int, passes: int) -> None:
+def test_bank_conflicts_take_additional_passes(step: int, passes: int) -> None:
     shared = "__shared__ unsigned some[1088]; for (unsigned i = t; i < 1088; i += 32) some[i] = i; __syncthreads();"
     alike, apart = (counted(f"{shared} a.out[t] = some[t * {by}];") for by in (1, step))
     assert alike.shared_passes == alike.shared_least == 1088 // 32 + 1
     assert apart.shared_passes - alike.shared_passes == passes - 1
 
 
-def test_instructions_are_those_of_whole_warps() -> None:
+def test_idle_threads_count_as_warp_instructions() -> None:
     whole, part = counted("a.out[t] = a.in[t];"), counted("if (t < 8) a.out[t] = a.in[t];")
     assert whole.thread_instructions == 32 * whole.instructions
     assert part.thread_instructions < 32 * part.instructions
 
 
 def figures(plan: IndexPlan, indices: Any = None, kind: str = "naive") -> Figures:
-    """The figures of a plain kernel."""
+    """Return the figures of a plain kernel."""
     run = KernelRun.of_plain(plain_launches(plan, plan.element_bytes)[kind])
     return figures_of([run], plan, indices, must_move(plan, indices))
 
 
-def test_figures_of_a_copy() -> None:
+def test_a_copy_has_ideal_figures() -> None:
     found = figures(IndexPlan((1024,), (1,), (1,), 4, in_extent=1024, out_extent=1024))
     assert (found.fetched, found.stored, found.used, found.load_lines, found.store_lines) == (1, 1, 1, 1, 1)
     assert (found.index_lines, found.passes) == (0, 0)
 
 
-def test_figures_of_every_other_element() -> None:
+def test_every_other_element_loads_twice_the_lines() -> None:
     found = figures(IndexPlan((1024,), (1,), (2,), 4, in_extent=2047, out_extent=1024))
     assert (found.fetched, found.load_lines, found.store_lines) == (1, 2, 1)
 
 
-def test_figures_of_a_transpose() -> None:
+def test_a_naive_transpose_fetches_each_sector_twice() -> None:
     """64 x 64: the 256 threads of a block read 4 columns of 64 rows, half of the 64 sectors; the next block reads the other."""
     found = figures(IndexPlan((64, 64), (64, 1), (1, 64), 4, in_extent=4096, out_extent=4096))
     assert (found.fetched, found.stored, found.load_lines, found.store_lines) == (2, 1, 32, 1)
 
 
 def rows_of_24_bytes() -> IndexPlan:
-    """32 of 200 rows, as 4-byte elements."""
+    """Return a gather of 32 of 200 rows, as 4-byte elements."""
     lookup = Lookup((1, 0), index_offset=0, limit=200, wrap=0, in_stride=6)
     return IndexPlan((32, 6), (6, 1), (0, 1), 4, 1200, 192, lookups=(lookup,), index_type=IndexType.INT64, index_extent=32)
 
 
-def test_figures_of_rows() -> None:
-    """A warp a row, 8 rows a block. Four rows lie in three sectors, and touch 1, 2, 2 and 1 of them. Two of 16 rows cross a line.
-    Every fourth row of the table begins with a sector.
+def test_rows_of_24_bytes_store_half_of_their_sectors() -> None:
+    """A warp moves a row, and a block 8 rows. Four rows lie in three sectors, and touch 1, 2, 2 and 1 of them. Two of 16 rows
+    cross a line. Every fourth row of the table begins with a sector.
     """
     found = figures(rows_of_24_bytes(), 4 * np.arange(32), "row")
     assert (found.fetched, found.stored, found.used) == (1, 2, 0.5)
@@ -145,7 +145,7 @@ def test_figures_of_rows() -> None:
 
 
 def test_a_row_that_a_block_reads_eight_times_is_fetched_once() -> None:
-    """Eight sectors of indices and 32 of payload must be loaded; four blocks fetch two of indices and one of payload each."""
+    """Eight sectors of indices and 32 of payload must be loaded. Four blocks each fetch two of indices and one of payload."""
     assert figures(rows_of_24_bytes(), np.zeros(32, np.int64), "row").fetched == 12 / 40
 
 
@@ -189,13 +189,13 @@ def test_plain_kernels_move_the_right_bytes(seed: int) -> None:
         (32, 227 * 1024, 256),
     ],
 )
-def test_resident_threads(registers: int, shared_bytes: int, threads: int) -> None:
-    """By hand, from NVIDIA's tables: 64 registers of 1024 threads are all 65,536; four blocks of 49 KB fit into 228."""
+def test_resident_threads_are_as_in_nvidias_tables(registers: int, shared_bytes: int, threads: int) -> None:
+    """By hand from NVIDIA's tables: 1024 threads with 64 registers use all 65,536; four blocks of 49 KB fit into 228."""
     assert 256 * resident_blocks(registers, shared_bytes, 256) == threads
 
 
 @pytest.mark.parametrize("grid", [1, 63, 127, 128, 129, 448, 1000, 65_536, 10**6])
-def test_a_sample_is_the_whole_or_is_spread(grid: int) -> None:
+def test_a_sample_has_all_blocks_or_is_spread_evenly(grid: int) -> None:
     blocks = sample(grid, 64)
     assert len(set(blocks)) == len(blocks) == (grid if grid < 128 else 64)
     gaps = [after - before for before, after in pairwise([-1, *blocks, grid])]
@@ -205,13 +205,13 @@ def test_a_sample_is_the_whole_or_is_spread(grid: int) -> None:
 @pytest.mark.parametrize("period", [2, 3, 5, 7, 49])
 @pytest.mark.parametrize("grid", [128, 448, 64 * 49, 7 * 2**16])
 def test_a_sample_hits_no_pattern(grid: int, period: int) -> None:
-    """Of tiles in rows of `period`, for example, each place is taken about as often as it should be."""
+    """For example, among tiles in rows of `period`, each place occurs about equally often."""
     found = Counter(block % period for block in sample(grid, 64))
     assert all(64 / period / 2 <= found[place] <= 64 / period * 2 for place in range(period)) or period > 32
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_record_holds(name: str) -> None:
+def test_small_cases_match_the_record(name: str) -> None:
     rows = traffic_record.rows_of(GROUPS[name])
     recorded = TRAFFIC.record()
     known = {row: recorded["rows"][row] for row in rows}
@@ -232,14 +232,14 @@ def test_the_record_has_every_case(table: CountedTable) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_the_record_is_written_as_it_is_read(table: CountedTable) -> None:
+def test_writing_the_record_reproduces_its_file(table: CountedTable) -> None:
     recorded = table.record()
     if recorded["nvrtc"] == nvrtc.version():
         assert traffic_record.text(recorded["rows"], table.goals) == table.file.read_text()
 
 
 def scattered(variant: Any) -> str:
-    """The kernel's source with the lanes of a warp spread over the block."""
+    """Return the kernel's source with a warp's lanes spread over the block."""
     source = driver.kernel_source(variant)
     worse = source.replace("blockIdx.x * BLOCK + threadIdx.x;", "blockIdx.x * BLOCK + threadIdx.x % 32 * 8 + threadIdx.x / 32;")
     assert worse != source
@@ -247,7 +247,7 @@ def scattered(variant: Any) -> str:
 
 
 def checked(capsys: pytest.CaptureFixture[str], name: str) -> tuple[list[str], str]:
-    """What `ci/kernels --traffic NAME` finds and prints, in this process."""
+    """Return the problems and the output of `ci/kernels --traffic NAME`, run in this process."""
     with ThreadPoolExecutor(1) as pool:
         found = matrix.check_traffic(pool, replace(TRAFFIC, groups=lambda: iter([GROUPS[name]])), write=False, only=name)
     return found, capsys.readouterr().out
@@ -270,7 +270,7 @@ def test_a_text_that_no_name_contains_is_a_problem() -> None:
     assert found == ["no case of --traffic has a name with 'nonsense' in it"]
 
 
-def test_differences_of_the_tables() -> None:
+def test_differences_from_the_record_are_reported() -> None:
     row = {"ours": {**dict.fromkeys(traffic_record.WORSE, 1.0), "kernel": "some"}}
     record = {"nvrtc": "0.0", "rows": {"gone": row, "same": row, "better": row, "worse": row}}
     better = {"ours": row["ours"] | {"fetched": 0.5, "used": 2.0}}

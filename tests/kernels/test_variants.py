@@ -19,7 +19,7 @@ from tests.kernels.ptx.runs import AS_WRITTEN, module_of
 from tests.kernels.units import KERNELS, UNITS, unit_text
 
 
-def test_the_list_is_short_and_its_names_are_unique() -> None:
+def test_the_variants_are_few_and_their_names_unique() -> None:
     assert len(VARIANTS) <= 220
     assert len({variant.name for variant in VARIANTS}) == len(VARIANTS)
 
@@ -33,7 +33,7 @@ def test_there_are_no_other_units() -> None:
     assert {path.name for path in KERNELS.glob("*.cu")} == set(UNITS)
 
 
-def test_constants_are_the_same_on_both_sides() -> None:
+def test_constants_are_equal_in_python_and_cuda() -> None:
     headers = "".join(path.read_text() for path in KERNELS.glob("*.cuh"))
     assert f"BLOCK = {BLOCK};" in headers
     assert f"GENERAL_UNROLL = {GENERAL_UNROLL};" in headers
@@ -42,7 +42,7 @@ def test_constants_are_the_same_on_both_sides() -> None:
 
 
 def compilers_offsets() -> list[int]:
-    """Offsets of the fields of `Arguments`, then its size, as a kernel stores them that NVRTC compiled."""
+    """Return the offsets of the fields of `Arguments`, then its size, from a kernel that NVRTC compiled."""
     fields = ", ".join(f"__builtin_offsetof(Arguments, {name})" for name, _ in LAYOUT)
     count = len(LAYOUT) + 1
     source = f"""{unit_source("arguments.cuh")}
@@ -59,7 +59,7 @@ extern "C" __global__ void layout(const To to) {{
     return [int(offset) for offset in found]
 
 
-def test_the_packer_has_the_compilers_offsets() -> None:
+def test_the_argument_block_has_the_compilers_offsets() -> None:
     offsets = [struct.calcsize("<" + "".join(code for _, code in LAYOUT[:count])) for count in range(len(LAYOUT) + 1)]
     assert offsets == compilers_offsets()
     assert {AS_WRITTEN.module(variant).routine(variant.name).parameter_bytes for variant in VARIANTS[::20]} == {offsets[-1]}
@@ -68,7 +68,7 @@ def test_the_packer_has_the_compilers_offsets() -> None:
     assert POINTERS.size == offsets[names.index("table")] == CONSTANTS_OFFSET
 
 
-def test_a_kernels_source_stands_alone_and_holds_one_entry_point() -> None:
+def test_a_kernels_source_has_one_entry_point_and_no_includes() -> None:
     for variant in VARIANTS:
         source = kernel_source(variant)
         assert "#include" not in source
@@ -77,7 +77,7 @@ def test_a_kernels_source_stands_alone_and_holds_one_entry_point() -> None:
         assert entries == [variant.line]
 
 
-def test_headers_are_put_in_once() -> None:
+def test_headers_are_included_once() -> None:
     assert unit_source("slice.cu").count("struct Arguments {") == 1
 
 

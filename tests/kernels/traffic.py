@@ -1,7 +1,7 @@
-"""What kernels touch in memory, counted by interpreting their PTX.
+"""Memory traffic of kernels, counted by interpreting their PTX.
 
-A large launch is planned at full size, and a spread sample of its blocks is interpreted. The contents of input and output do not
-matter, so these buffers are sparse; only indices have values.
+A large launch is planned at full size, and a sample of its blocks, evenly spread, is interpreted. The contents of input and
+output do not matter, so these buffers are sparse. Only indices have values.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Counts, Module, Traffic
 
 SAMPLE = 64
-"""Of a launch with at least twice as many blocks, so many are interpreted; of a smaller one, all."""
+"""Number of interpreted blocks of a launch with at least twice as many. Smaller launches are interpreted completely."""
 
 INPUT, INDICES, OUTPUT, TABLE = (number << 44 for number in (1, 2, 3, 4))
-"""Where the buffers lie."""
+"""The addresses of the buffers."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One launch with its addresses. table: the bytes that lie at `TABLE`."""
+    """A launch with its addresses. table: the bytes at `TABLE`."""
 
     source: str
     name: str
@@ -47,7 +47,7 @@ class KernelRun:
 
     @classmethod
     def of(cls, launch: Launch) -> KernelRun:
-        """A launch of one of our kernels."""
+        """Return a launch of one of our kernels."""
         arguments = bytearray(launch.arguments)
         data = INPUT if launch.input_in_table is None else TABLE + launch.input_in_table
         POINTERS.pack_into(arguments, 0, data, INDICES, OUTPUT, 0)
@@ -57,21 +57,20 @@ class KernelRun:
 
     @classmethod
     def of_plain(cls, launch: PlainLaunch) -> KernelRun:
-        """A launch of a plain kernel."""
+        """Return a launch of a plain kernel."""
         return cls(launch.source, launch.name, launch.grid, launch.arguments(INPUT, INDICES, OUTPUT))
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a kernel touches.
+    """The traffic of a kernel.
 
-    fetched: sectors that blocks load (each once a block), for each sector that must be loaded.
-    stored: sectors that store requests touch, for each sector that must be stored.
+    fetched: sectors that blocks load (each once per block), per sector that must be loaded.
+    stored: sectors that store requests touch, per sector that must be stored.
     used: the share of the bytes in these sectors that is stored.
     index_lines, load_lines, store_lines: lines of 128 bytes that a warp's request touches, for indices, input and output.
-    instructions: of PTX, executed by warps, times 32, for 16 bytes of output.
-    passes: of requests through the banks of shared memory, for each pass that they would need without conflicts; 0 if there are
-    no requests.
+    instructions: of PTX, executed by warps, times 32, per 16 bytes of output.
+    passes: passes of requests through the banks of shared memory, per pass without conflicts; 0 without requests.
     """
 
     fetched: float
@@ -104,8 +103,8 @@ def figures_of(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any]
 
 
 def sample(grid: int, wanted: int = SAMPLE) -> Sequence[int]:
-    """Blocks that stand for all: every one of a small grid, else `wanted` of them. Each is a golden section of the grid behind
-    the last, so that they are spread evenly, and hit no pattern, such as every seventh block.
+    """Return a sample of a grid: every block of a small grid, otherwise `wanted` blocks. Each lies a golden section of the grid
+    behind the previous one, so they are evenly spread and follow no pattern, such as every seventh block.
     """
     if grid < 2 * wanted:
         return range(grid)
@@ -116,12 +115,12 @@ def sample(grid: int, wanted: int = SAMPLE) -> Sequence[int]:
 
 
 def rounded(value: float) -> float:
-    """Three digits."""
+    """Return the number rounded to three digits."""
     return float(f"{value:.3g}")
 
 
 def _counts(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[Counts]:
-    """The counts of each block of the sample. The buffers are the input, the output, the table and the indices."""
+    """Yield the counts of each block of the sample. The buffers are the input, the output, the table and the indices."""
     data = Buffer(INPUT, None, size=plan.in_extent * plan.element_bytes, readable=True)
     out = Buffer(OUTPUT, None, size=plan.out_extent * plan.element_bytes, writable=True, discarded=True)
     looked_up = np.zeros(0, np.uint8) if indices is None else indices.reshape(-1).view(np.uint8)
@@ -145,7 +144,7 @@ def _counts(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any] | 
 
 
 def shared_bytes(run: KernelRun) -> int:
-    """Static and dynamic shared memory of a block."""
+    """Return the static and dynamic shared memory of a block."""
     return _module(run.source).routine(run.name).static_shared + run.shared_bytes
 
 

@@ -1,4 +1,4 @@
-"""The cases of the table of traffic: the workloads of the suite "gpu", and shapes at which kernels have been compared before."""
+"""The cases of the table of traffic: the workloads of the suite "gpu", and the shapes of earlier comparisons."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dmlgather.directml import lower
 from dmlgather.plan import IndexPlan
 
 SEED = 17
-"""Of all indices, together with a workload's name."""
+"""Seed of all indices, together with a workload's name."""
 
 _ROOM = 2**40
-"""Bytes of free memory that the suite "gpu" is fitted to: more than its largest case needs."""
+"""Bytes of free memory for which the suite "gpu" is chosen, more than its largest case needs."""
 
 
 def _rows(count: int, row_bytes: int, dtype: str) -> Workload:
@@ -52,7 +52,7 @@ SHAPES = (
              types=("uint8",)),
     Workload("flip, 8 images 224 x 224 x 3", "slice", "", ViewCopy((8, 224, 224, 3), (ALL, ALL, BACK, ALL)), "uint8", types=()),
 )  # fmt: skip
-"""Small problems, at which most multiprocessors have few threads."""
+"""Small problems, in which most multiprocessors have few threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class TrafficCase:
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
-    """One problem in several element types, with the same indices. kind: of chains, those without indices. reason: why no kernel
-    could touch less, where it misses goals.
+    """A problem in several element types with the same indices. kind: for chains, the kind without indices. reason: why all
+    kernels must miss a goal here.
     """
 
     name: str
@@ -77,7 +77,7 @@ class CaseGroup:
     reason: str = ""
 
     def cases(self) -> Iterator[TrafficCase]:
-        """A case for each type."""
+        """Yield a case for each type."""
         for dtype in self.dtypes:
             yield TrafficCase(f"{self.name}, {dtype}", self._plan(dtype), np.dtype(dtype).itemsize, self.reason)
 
@@ -87,13 +87,13 @@ class CaseGroup:
         return lower(self.kind.descriptor(dtype))
 
     def indices(self) -> NDArray[Any] | None:
-        """Its indices, int64 [number of indices], the same at every call; None for slices."""
+        """Return its indices, int64 [number of indices], equal in every call, or None for slices."""
         drawn = self.kind.indices(np.random.default_rng([SEED, zlib.crc32(self.name.encode())]))
         return None if drawn is None else drawn.reshape(-1)
 
 
 def groups() -> Iterator[CaseGroup]:
-    """Every problem of the table, in its order: own element type first, then those of the CPU suite."""
+    """Yield every problem of the table in its order. Its own element type comes first, then those of the CPU suite."""
     (part,) = SUITES["gpu"]
     for case in cases(part, _ROOM):
         yield _group(case.workload, case.kind)
@@ -103,5 +103,5 @@ def groups() -> Iterator[CaseGroup]:
 
 def _group(workload: Workload, kind: Kind) -> CaseGroup:
     if isinstance(kind, Take) and kind.draw == UNIFORM and kind.count <= kind.shape[kind.axis]:
-        kind = replace(kind, draw=Distinct())  # no row is found in a cache because another block has read it
+        kind = replace(kind, draw=Distinct())  # no row is in a cache because another block has read it
     return CaseGroup(workload.name, kind, tuple(dict.fromkeys((workload.own, *workload.types))))

@@ -1,4 +1,4 @@
-"""The committed tables of traffic: made, compared and written by `ci/kernels`."""
+"""The committed tables of traffic, which `ci/kernels` makes, compares and writes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ WORSE = dict.fromkeys(("fetched", "stored", "index_lines", "load_lines", "store_
     "used": -1,
     "resident": -1,
 }
-"""Figures that are compared: worse when they grow (1) or shrink (-1)."""
+"""Compared figures. They are worse if they grow (1) or shrink (-1)."""
 SLACK = 0.02
-"""Another launch is sampled at other blocks: less than this share of a figure says nothing."""
+"""Insignificant relative change of a figure, because another launch is sampled at other blocks."""
 
 OURS = "ours"
 Row = dict[str, dict[str, Any]]
@@ -40,8 +40,8 @@ Row = dict[str, dict[str, Any]]
 class CountedTable:
     """A committed table.
 
-    name: of its file, and of the argument of `ci/kernels`. groups: its problems. plain: whether the plain kernels are counted as
-    well. goals: of its cases, where there are any.
+    name: of its file, and of the argument of `ci/kernels`. groups: its problems. plain: whether it includes the plain kernels.
+    goals: the goals of its cases, if any.
     """
 
     name: str
@@ -51,17 +51,17 @@ class CountedTable:
 
     @property
     def file(self) -> Path:
-        """The record."""
+        """Path of the record."""
         return Path(__file__).with_name(f"{self.name}.json")
 
     @property
     def remedy(self) -> str:
-        """What writes the record anew."""
+        """Command that writes the record."""
         return f"run `ci/kernels --{self.name} --record`"
 
     def record(self) -> dict[str, Any]:
-        """The committed table, {"nvrtc": version, "multiprocessors": count, "seed": number, "rows": {case: row}}, with "goals"
-        where it has them.
+        """Return the committed table, {"nvrtc": version, "multiprocessors": count, "seed": number, "rows": {case: row}}, with
+        "goals" if it has some.
         """
         content: dict[str, Any] = json.loads(self.file.read_text())
         return content
@@ -73,11 +73,11 @@ TABLES = (TRAFFIC, SWEEP)
 
 
 class UnrecordedError(Exception):
-    """A kernel is not in the record of register counts."""
+    """A kernel that is missing in the record of register counts."""
 
 
 def rows_of(group: CaseGroup, plain: bool = True, only: str = "") -> dict[str, Row]:
-    """The rows of a group's cases. plain: also of the plain kernels. only: text in the names of the cases."""
+    """Return the rows of a group's cases. plain: include the plain kernels. only: text in the names of the cases."""
     cases = [case for case in group.cases() if only in case.name]
     indices = group.indices() if cases else None
     rows: dict[str, Row] = {}
@@ -91,8 +91,9 @@ def rows_of(group: CaseGroup, plain: bool = True, only: str = "") -> dict[str, R
 
 
 def _ours(case: TrafficCase, indices: NDArray[Any] | None, must: MustMove) -> dict[str, Any]:
-    """The figures of the launches that the case gets, and their kernels. resident: threads that a multiprocessor of sm_90 holds
-    at a time (the fewest, of several launches). blocks: of the launches, for each multiprocessor. reason: of a case that has one.
+    """Return the figures of the case's launches, with their kernels. resident: the fewest threads of a launch that a
+    multiprocessor of sm_90 holds at a time. blocks: of the launches, per multiprocessor. reason: the case's reason, if it has
+    one.
     """
     launches = launches_for(case.plan, multiprocessors=MULTIPROCESSORS)
     runs = [KernelRun.of(launch) for launch in launches]
@@ -112,7 +113,7 @@ def _ours(case: TrafficCase, indices: NDArray[Any] | None, must: MustMove) -> di
 
 
 def text(rows: dict[str, Row], goals: Goals | None = None) -> str:
-    """The table as JSON, a line for each kernel of a case."""
+    """Return the table as JSON, with a line for each kernel of a case."""
     head: dict[str, Any] = {"nvrtc": nvrtc.version(), "multiprocessors": MULTIPROCESSORS, "seed": SEED}
     if goals:
         head["goals"] = asdict(goals)
@@ -125,13 +126,13 @@ def text(rows: dict[str, Row], goals: Goals | None = None) -> str:
 
 
 def comparable(recorded: dict[str, Any]) -> dict[str, int]:
-    """The figures of `WORSE` that this NVRTC can be compared by: another version makes other instructions."""
+    """Return the figures of `WORSE` that this NVRTC can compare. Other versions generate other instructions."""
     same = recorded["nvrtc"] == nvrtc.version()
     return {figure: sign for figure, sign in WORSE.items() if same or figure != "instructions"}
 
 
 def problems(rows: dict[str, Row], recorded: dict[str, Any], remedy: str) -> Iterator[str]:
-    """What is worse than in the record, and rows that only one of both has. remedy: what writes the record anew."""
+    """Yield figures that are worse than recorded, and rows without a counterpart. remedy: the command that writes the record."""
     known = recorded["rows"]
     for name in known:
         if name not in rows:

@@ -1,4 +1,4 @@
-"""The text of every `.cu` file, from the table of variants."""
+"""The text of every `.cu` file, generated from the table of variants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADERS = {
 
 
 def unit_text(unit: str) -> str:
-    """What `cuda_kernels/<unit>` has to be."""
+    """Return the required text of `cuda_kernels/<unit>`."""
     title, headers = _HEADERS[unit]
     lines = [
         f"// {title} Entry points: rows of dmlgather/backends/cuda/variants.py; `ci/kernels --write` writes this file.",

@@ -1,4 +1,4 @@
-"""The canonical form never changes a bit, and says the same thing in one way. The judge is the reference backend."""
+"""The canonical form keeps every bit, and is the same for equivalent plans. Judge: the reference backend."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_canonical_form_is_a_fixed_point_at_every_width(rng: random.Random) 
 
 @settings(max_examples=200, deadline=None)
 @given(seeds)
-def test_reordered_split_and_reversed_dimensions_are_the_same_plan(rng: random.Random) -> None:
+def test_plans_with_the_same_meaning_get_the_same_form(rng: random.Random) -> None:
     plan = random_plan(rng)
     if plan.empty:
         plan = random_plan(rng, rank=0)
@@ -61,14 +61,14 @@ def test_checks_without_output_name_the_same_bad_index_in_canonical_form(rng: ra
     plan = _emptied(random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE))
     form = canonicalise(plan)
     assert canonicalise(form) == form
-    if len({item.index_offset for item in form.lookups}) == len(form.lookups):  # else their order may be the caller's
+    if len({item.index_offset for item in form.lookups}) == len(form.lookups):  # otherwise their order may be the caller's
         assert canonicalise(_disguised(plan, rng)) == form
     buffers = random_buffers(plan, rng)
     assert execute(form, buffers) == execute(plan, buffers)
 
 
 def _emptied(plan: IndexPlan) -> IndexPlan:
-    """The same indices behind a dimension of size 0, along which none of them moves."""
+    """Return the same indices with an additional dimension of size 0, along which none of them moves."""
     return replace(
         plan,
         shape=(0, *plan.shape),
@@ -79,7 +79,7 @@ def _emptied(plan: IndexPlan) -> IndexPlan:
 
 
 def _disguised(plan: IndexPlan, rng: random.Random) -> IndexPlan:
-    """The same copy said differently: a size-1 dimension more, dimensions in another order, one of them walked backwards."""
+    """Return the same copy in another form: an additional dimension of size 1, reordered dimensions, one of them reversed."""
     order = [*range(plan.rank), plan.rank]
     rng.shuffle(order)
     backwards = rng.randrange(plan.rank) if plan.rank else -1
@@ -106,7 +106,7 @@ def _disguised(plan: IndexPlan, rng: random.Random) -> IndexPlan:
 
 
 def rows(count: int, width: int, element_bytes: int) -> IndexPlan:
-    """A gather of `count` rows from a table of 10."""
+    """Return a gather of `count` rows from a table of 10."""
     return IndexPlan(
         shape=(count, width),
         out_strides=(width, 1),
@@ -132,7 +132,7 @@ def rows(count: int, width: int, element_bytes: int) -> IndexPlan:
         (2, 16, (7, 2), 16),
     ],
 )
-def test_rows_widen_as_far_as_they_divide(
+def test_rows_get_the_widest_elements_that_divide_them(
     width: int, element_bytes: int, expected_shape: tuple[int, ...], expected_bytes: int
 ) -> None:
     form = canonicalise(rows(7, width, element_bytes))
@@ -151,7 +151,7 @@ def test_a_pitch_that_does_not_divide_keeps_elements_narrow() -> None:
     assert canonicalise(padded).element_bytes == 8
 
 
-def test_a_lookup_that_cannot_matter_is_dropped_unless_the_policy_notices() -> None:
+def test_a_lookup_without_effect_is_dropped_under_clamp() -> None:
     plan = replace(rows(7, 4, 4), lookups=(Lookup((1, 0), 0, limit=1, wrap=1, in_stride=4),))
     assert canonicalise(plan).lookups == ()
     assert canonicalise(plan).index_type is None
@@ -159,7 +159,7 @@ def test_a_lookup_that_cannot_matter_is_dropped_unless_the_policy_notices() -> N
     assert len(canonicalise(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"abcd")).lookups) == 1
 
 
-def test_steps_that_are_never_made_do_not_matter() -> None:
+def test_strides_without_effect_become_zero() -> None:
     indexed = rows(3, 4, 4)
     raising = replace(indexed, out_of_bounds=OutOfBounds.RAISE)
     (lookup,) = raising.lookups
@@ -172,7 +172,7 @@ def test_steps_that_are_never_made_do_not_matter() -> None:
     assert (form.in_offset, {*form.in_strides}, form.lookups[0].in_stride, form.in_extent) == (0, {0}, 0, 0)
 
 
-def test_an_empty_output_under_raise_still_checks_its_indices() -> None:
+def test_an_empty_output_under_raise_keeps_its_lookups() -> None:
     plan = replace(rows(7, 0, 4), out_of_bounds=OutOfBounds.RAISE)
     form = canonicalise(plan)
     assert form.shape == (0, 7)

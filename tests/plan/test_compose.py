@@ -1,4 +1,4 @@
-"""Composition: one plan does what two did one after the other. The judge is the reference backend, run twice."""
+"""Composition: one plan gives the result of two plans in sequence. Judge: the reference backend, run twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ seeds = st.integers(0, 2**64 - 1).map(random.Random)
 
 
 def packed_view(shape: tuple[int, ...], rng: random.Random) -> IndexPlan:
-    """A random crop, step, flip, permutation or flattening of a packed tensor of `shape`, written packed."""
+    """Return a random crop, step, flip, permutation or flattening of a packed tensor of `shape`, with a packed output."""
     starts, steps, counts = [], [], []
     for size in shape:
         step = rng.choice((1, 1, 1, 2, -1))
@@ -120,12 +120,12 @@ def test_a_flat_view_of_a_padded_tensor_is_split_where_it_crosses_rows() -> None
 GATHER = IndexPlan((4,), (1,), (0,), 4, 5, 4, lookups=(Lookup((1,), 0, 5, 5, 1),), index_type=IndexType.INT64, index_extent=4)
 
 
-def test_two_index_tensors_cannot_meet() -> None:
+def test_plans_with_different_index_tensors_do_not_compose() -> None:
     with pytest.raises(CompositionError, match="one index tensor"):
         compose(replace(GATHER, in_extent=4, lookups=(Lookup((1,), 0, 4, 4, 1),)), GATHER)
 
 
-def test_raise_may_not_check_less_than_before() -> None:
+def test_composition_may_not_skip_checks_of_raise() -> None:
     first_half = IndexPlan((2,), (1,), (1,), 4, 4, 2)
     compose(first_half, GATHER)
     with pytest.raises(CompositionError, match="reads 2 of 4 positions"):
@@ -135,7 +135,7 @@ def test_raise_may_not_check_less_than_before() -> None:
         compose(nothing, replace(GATHER, out_of_bounds=OutOfBounds.RAISE))
 
 
-def test_reading_what_was_not_written_is_refused() -> None:
+def test_reading_elements_that_were_not_written_is_refused() -> None:
     spread = IndexPlan((4,), (2,), (1,), 4, 4, 7)
     with pytest.raises(CompositionError, match="falls between the elements"):
         compose(IndexPlan((7,), (1,), (1,), 4, 7, 7), spread)

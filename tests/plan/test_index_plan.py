@@ -1,4 +1,4 @@
-"""What a plan refuses to be."""
+"""Plans that the constructor refuses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_plan_that_contradicts_itself_cannot_be_built(changes: dict[str, Any],
 
 
 @pytest.mark.parametrize("policy", [OutOfBounds.CLAMP, OutOfBounds.PROMISE])
-def test_an_axis_without_elements_has_nothing_to_clamp_to(policy: OutOfBounds) -> None:
+def test_clamping_into_an_empty_axis_is_refused(policy: OutOfBounds) -> None:
     plan = replace(ROWS, **with_lookup(limit=0), out_of_bounds=policy)
     with pytest.raises(ValueError, match="axis of size 0 while the output has 12 elements"):
         plan.check_limits()
@@ -61,12 +61,12 @@ def test_an_axis_without_elements_has_nothing_to_clamp_to(policy: OutOfBounds) -
     replace(plan, out_of_bounds=OutOfBounds.RAISE).check_limits()
 
 
-def test_a_plan_prints_what_it_does() -> None:
+def test_a_plan_prints_its_shape_policy_and_lookups() -> None:
     text = str(ROWS)
     assert "shape [3, 4] of 4-byte elements, CLAMP" in text
     assert "INT64 [3] offset 0, strides [1, 0]; values 0 … 4, wrap 5, in stride 4" in text
 
 
-def test_a_plan_is_a_value() -> None:
+def test_a_plan_is_comparable_and_hashable() -> None:
     assert replace(ROWS) == ROWS
     assert hash(replace(ROWS)) == hash(ROWS)

@@ -1,4 +1,4 @@
-"""Layouts, judged by enumerating addresses."""
+"""Layouts. Judge: enumerated addresses."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_coordinates_invert_the_address(tensor: tuple[tuple[int, ...], tuple[int
     [
         ((2**11, 2**11), (2**11, 1), False),  # the sufficient test decides
         ((2**11, 2**11), (2**11, 0), True),  # a stride of 0 always does
-        ((2**11, 2**11), (2**10, 1), None),  # overlaps, but larger than what is enumerated
+        ((2**11, 2**11), (2**10, 1), None),  # overlaps, but is too large to enumerate
         ((2**9, 2**9), (2**8, 1), True),  # small enough to enumerate
-        ((3, 2), (2, 3), False),  # 0 3 2 5 4 7: interleaved, found by enumeration alone
+        ((3, 2), (2, 3), False),  # 0 3 2 5 4 7: interleaved, which only enumeration finds
         ((0, 5), (0, 0), False),
     ],
 )
-def test_overlaps_says_when_it_cannot_tell(sizes: tuple[int, ...], strides: tuple[int, ...], expected: bool | None) -> None:
+def test_overlaps_returns_none_if_undecided(sizes: tuple[int, ...], strides: tuple[int, ...], expected: bool | None) -> None:
     assert overlaps(sizes, strides) is expected
 
 
@@ -67,7 +67,7 @@ def test_a_layout_finds_its_elements() -> None:
     assert [layout.position(address) for address in range(7)] == [(1, 0), (1, 1), (1, 2), None, (0, 0), (0, 1), (0, 2)]
 
 
-def test_an_address_between_many_dimensions_is_given_up_quickly() -> None:
+def test_coordinates_of_an_impossible_address_are_none_quickly() -> None:
     assert coordinates(29, (2,) * 28, (2,) * 28) is None
 
 
@@ -81,7 +81,7 @@ def test_coordinates_of_many_dimensions_are_found_quickly() -> None:
 
 
 @pytest.mark.parametrize("channels_last", [True, False])
-def test_blocks_are_views_that_numpy_spells_as_reshape_and_transpose(channels_last: bool) -> None:
+def test_blocks_equal_numpys_reshape_and_transpose(channels_last: bool) -> None:
     n, c, h, w, size, further = 2, 3, 4, 5, 2, 2
     space = Layout.packed((n, c, h * size, w * size, further))
     depth = Layout.packed((n, c * size**2, h, w, further))

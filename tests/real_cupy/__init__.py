@@ -1,1 +1,1 @@
-"""dmlgather beside CuPy on a machine without a driver (ci/heavy gpu): what is said, what is compiled and kept on disk."""
+"""dmlgather with CuPy on a machine without a driver (ci/heavy gpu): messages, compilation and the disk cache."""

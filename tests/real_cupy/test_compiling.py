@@ -1,13 +1,12 @@
-"""The kernels through CuPy's own compiler and disk cache, for architectures of choice: NVRTC needs no driver, loading does.
+"""The kernels through CuPy's compiler and disk cache, for selected architectures. NVRTC needs no driver, loading does.
 
-CuPy is entered below RawModule, which first asks the driver for the current device, by the function that RawModule calls.
+RawModule first asks the driver for the current device. So the tests call the function that RawModule calls next.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ import pytest
 from dmlgather.backends.cuda import driver
 from dmlgather.backends.cuda.driver import OPTIONS, kernel_source, unit_source
 from dmlgather.backends.cuda.variants import VARIANTS
+from tests import processes
 from tests.kernels.units import UNITS
 
 pytestmark = pytest.mark.cupy
@@ -29,8 +29,8 @@ ARCHITECTURES = ("75", "90", "120")
 
 
 class Compiler:
-    """CuPy's compiler, its cache in a folder, and nothing that asks for a device. loaded: the machine code that was to be loaded,
-    in order. compiled: how often NVRTC ran on a kernel.
+    """CuPy's compiler with its cache in a folder, and without requests for a device. loaded: the machine code to load, in order.
+    compiled: how often NVRTC compiled a kernel.
     """
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -48,18 +48,18 @@ class Compiler:
 
         class Program(compiler._NVRTCProgram):  # type: ignore[misc] # as above
             def compile(self, *args: Any) -> Any:
-                outer.compiled += bool(self.src)  # without a source, CuPy asks for NVRTC's version
+                outer.compiled += bool(self.src)  # CuPy asks for NVRTC's version with an empty source
                 return super().compile(*args)
 
         patch.setenv("CUPY_CACHE_DIR", str(folder))
-        if hasattr(compiler, "_kernel_cache_backend"):  # since 14.1, which reads the variable when it is imported
+        if hasattr(compiler, "_kernel_cache_backend"):  # since 14.1, which reads the variable at import
             patch.setattr(compiler, "_kernel_cache_backend", type(compiler._kernel_cache_backend)(str(folder)))
         patch.setattr(compiler, "function", SimpleNamespace(Module=Module))
         patch.setattr(compiler, "_NVRTCProgram", Program)
         patch.setattr(compiler, "_get_arch_for_options_for_nvrtc", lambda arch=None: (f"-arch=sm_{arch}", "cubin"))
 
     def machine_code(self, source: str, architecture: str = "90", options: tuple[str, ...] = OPTIONS) -> bytes:
-        """What CuPy would load for RawModule(code=source, options=options)."""
+        """Return the machine code that CuPy would load for RawModule(code=source, options=options)."""
         self._compile(source, options, architecture, prepend_cupy_headers=False)
         return self.loaded[-1]
 
@@ -69,7 +69,7 @@ class Compiler:
         return {path.name for path in self._folder.glob("*.cubin")}
 
     def key(self, source: str, architecture: str = "90", options: tuple[str, ...] = OPTIONS) -> str:
-        """The key that this source is kept under. It must be new."""
+        """Return the new key of this source in the cache."""
         before = self.keys
         self.machine_code(source, architecture, options)
         (new,) = self.keys - before
@@ -82,7 +82,7 @@ def nvrtc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
 
 
 def functions(elf: bytes) -> dict[str, bytes]:
-    """The instructions of each kernel in machine code: the sections .text.NAME of an ELF file of 64 bits."""
+    """Return the instructions of each kernel in machine code: the sections .text.NAME of an ELF file of 64 bits."""
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
     rows = [struct.unpack_from("<IIQQQQ", elf, table + number * size) for number in range(count)]
@@ -105,13 +105,13 @@ def test_cupy_compiles_every_kernel(nvrtc: Compiler, unit: str, architecture: st
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_options_that_cupy_adds_change_no_instruction(nvrtc: Compiler, unit: str) -> None:
-    """-ftz and a default execution space: kernels that move bits are the same without. So ci/kernels judges what a user runs."""
+    """-ftz and a default execution space do not change kernels that move bits. So ci/kernels checks a user's kernels."""
     source = kernel_source(next(variant for variant in VARIANTS if variant.unit == unit))
     alone, _ = nvrtc.compiler._NVRTCProgram(source, "kernels.cu", method="cubin").compile((*OPTIONS, "-arch=sm_90"))
     assert functions(nvrtc.machine_code(source)) == functions(alone)
 
 
-def test_a_kernel_is_compiled_once_and_then_read_from_the_disk(nvrtc: Compiler) -> None:
+def test_a_kernel_is_compiled_once_and_then_read_from_disk(nvrtc: Compiler) -> None:
     source = kernel_source(VARIANTS[0])
     first = nvrtc.machine_code(source)
     assert list(functions(first)) == [VARIANTS[0].name]
@@ -120,7 +120,7 @@ def test_a_kernel_is_compiled_once_and_then_read_from_the_disk(nvrtc: Compiler) 
     assert (nvrtc.compiled, len(nvrtc.keys)) == (1, 1)
 
 
-def test_the_key_changes_with_all_that_a_kernel_depends_on(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_depends_on_source_architecture_options_and_nvrtc(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     variant = VARIANTS[0]
     source = kernel_source(variant)
     nvrtc.key(source)
@@ -131,8 +131,8 @@ def test_the_key_changes_with_all_that_a_kernel_depends_on(nvrtc: Compiler, monk
     nvrtc.key(source)
 
 
-def test_the_key_changes_with_every_header(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """CuPy compares the text that it is given, and looks into no file that this includes."""
+def test_the_key_depends_on_every_header(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """CuPy compares only the given text, and reads no included file."""
     for file in driver.kernel_folder().iterdir():
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(driver, "kernel_folder", lambda: tmp_path)
@@ -140,7 +140,7 @@ def test_the_key_changes_with_every_header(nvrtc: Compiler, monkeypatch: pytest.
     try:
         nvrtc.key(kernel_source(VARIANTS[0]))
         for header in sorted(tmp_path.glob("*.cuh")):
-            own = max(header.read_text(encoding="utf-8").splitlines(), key=len)  # a line that no other header has
+            own = max(header.read_text(encoding="utf-8").splitlines(), key=len)  # a line that occurs in no other header
             using = next(variant for variant in VARIANTS if own in unit_source(variant.unit))
             before = kernel_source(using)
             nvrtc.machine_code(before)
@@ -163,14 +163,11 @@ with pytest.MonkeyPatch.context() as patch:
 
 def test_the_key_is_the_same_in_every_process(tmp_path: Path) -> None:
     def printed(seed: str) -> list[str]:
-        done = subprocess.run(
+        done = processes.run(
             [sys.executable, "-W", "error", "-c", PRINT_KEYS, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed},
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
         )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.split()
@@ -180,7 +177,7 @@ def test_the_key_is_the_same_in_every_process(tmp_path: Path) -> None:
     assert (first[1], second[1]) == ("1", "0")
 
 
-def test_a_kernel_that_does_not_compile_is_cupys_exception(nvrtc: Compiler) -> None:
+def test_a_kernel_that_does_not_compile_raises_cupys_exception(nvrtc: Compiler) -> None:
     with pytest.raises(nvrtc.compiler.CompileException) as raised:
         nvrtc.machine_code(kernel_source(VARIANTS[0]) + "nonsense\n")
     assert "error: " in str(raised.value).splitlines()[0]

@@ -1,6 +1,6 @@
-"""What a user sees who has installed CuPy on a machine without a GPU or driver: in processes of their own, warnings as errors.
+"""A user's view of CuPy on a machine without a GPU or driver, in separate processes with warnings as errors.
 
-Where there is a GPU, it is hidden.
+An existing GPU is hidden.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dmlgather.backends.cuda import nvidia_driver
+from tests import processes
 from tests.cli.command import EXAMPLES
 
 pytestmark = pytest.mark.cupy
@@ -25,23 +26,20 @@ NO_GPU = nvidia_driver.ask().error or "the NVIDIA driver finds no usable GPU (cu
 REMEDY = "or run where there is a GPU; everything else works without one"
 
 
-def ended(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Python, with these arguments and environment variables."""
+def run_python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments and environment variables."""
     inherited = {name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"}
-    return subprocess.run(
+    return processes.run(
         [sys.executable, "-W", "error", *arguments],
         env={**inherited, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **variables},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
 
 
 def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command, or the benchmarks."""
+    """Run the command, or the benchmarks."""
     module = ("benchmarks",) if arguments[0] == "benchmarks" else ("dmlgather.cli", arguments[0])
-    return ended("-m", *module, *arguments[1:], **variables)
+    return run_python("-m", *module, *arguments[1:], **variables)
 
 
 SLICE = str(EXAMPLES / "slice.json")
@@ -72,11 +70,11 @@ def test_commands_that_choose_a_device_use_the_cpu() -> None:
 def test_env_names_cupy_nvrtc_and_what_is_missing() -> None:
     found = command("env", "--json")
     assert (found.returncode, found.stderr) == (0, "")
-    told = json.loads(found.stdout)
-    assert told["cupy"].startswith("cupy-cuda1")
-    assert told["nvrtc"].startswith("nvidia-cuda-nvrtc")
-    assert told["gpu"] == {"usable": False, "devices": []}
-    (missing,) = told["missing"]
+    shown_json = json.loads(found.stdout)
+    assert shown_json["cupy"].startswith("cupy-cuda1")
+    assert shown_json["nvrtc"].startswith("nvidia-cuda-nvrtc")
+    assert shown_json["gpu"] == {"usable": False, "devices": []}
+    (missing,) = shown_json["missing"]
     assert "driver" in missing["what"]
     shown = command("env")
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -104,8 +102,8 @@ print(dg.onnx.gather(table, ids).shape)
 """
 
 
-def test_a_call_for_a_gpu_is_a_device_error() -> None:
-    found = ended("-c", CALLS)
+def test_a_call_for_a_gpu_raises_a_device_error() -> None:
+    found = run_python("-c", CALLS)
     assert (found.returncode, found.stderr) == (0, "")
     *errors, supported, shape = found.stdout.splitlines()
     assert len(errors) == 4
@@ -113,8 +111,8 @@ def test_a_call_for_a_gpu_is_a_device_error() -> None:
     assert (supported, shape) == ("False True", "(1, 4)")
 
 
-def test_a_home_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """CuPy makes a folder there when it is imported (from 14.1 on)."""
+def test_an_unwritable_home_folder_is_no_problem(tmp_path: Path) -> None:
+    """CuPy makes a folder there at import (since 14.1)."""
     home = tmp_path / "home"
     home.write_text("")
     found = command("run", "--device", "cuda", SLICE, HOME=str(home))
@@ -128,5 +126,5 @@ def test_a_home_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_importing_dmlgather_imports_no_cupy() -> None:
-    found = ended("-c", "import sys, dmlgather as dg; dg.onnx.gather, dg.compile; assert 'cupy' not in sys.modules")
+    found = run_python("-c", "import sys, dmlgather as dg; dg.onnx.gather, dg.compile; assert 'cupy' not in sys.modules")
     assert (found.returncode, found.stderr) == (0, "")

@@ -1,1 +1,1 @@
-"""Models of packages on PyPI, checked by dmlgather and judged by onnxruntime's own runs of them (`ci/heavy models`)."""
+"""Models of packages on PyPI, checked by dmlgather (`ci/heavy models`). Judge: onnxruntime's runs."""

@@ -16,7 +16,7 @@ from tests.real_models.listed import fetched, names
 
 
 def main(argv: list[str]) -> int:
-    """The exit code."""
+    """Run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="ci/heavy models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Check one model of the set, and judge it by its runs."""
+"""Checks a model of the set, and judges the result by runs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.real_models.observing import ModelRuns
 from tests.real_models.stepping import session
 
 RUNS = 4
-"""Runs of each model: the first with the smallest sizes."""
+"""Runs of each model. The first has the smallest sizes."""
 
 LEVELS = FeatureLevel.parse("1_0"), FeatureLevel.parse("6_4")
-"""The levels that are judged; the last is the one whose verdicts are counted."""
+"""The judged levels. The verdicts of the last one are counted."""
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file with its counts. wrong: what the runs contradict, a line each."""
+    """A file with its counts. wrong: contradictions with the runs, one per line."""
 
     opset: int
     checked: CheckedModel
@@ -39,7 +39,7 @@ class CheckedFile:
     wrong: tuple[str, ...]
 
     def undecided(self) -> Iterator[str]:
-        """The nodes that are not decided, and why."""
+        """The undecided nodes, with reasons."""
         for node in self.checked.nodes:
             if node.verdict is Verdict.UNKNOWN:
                 why = "; ".join(
@@ -49,7 +49,7 @@ class CheckedFile:
 
 
 def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
-    """The model, checked at each level."""
+    """Return the model, checked at each level."""
     proto = onnx.load(path)
     opset = next(entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
     runs, whole, wrong = ModelRuns(proto, LEVELS), session(str(path)), []
@@ -72,7 +72,7 @@ def check_onnx(model: ListedModel, path: Path) -> CheckedFile:
 
 
 def check_generated() -> Counts:
-    """A model of 2 GB with its weights inside. It is not run: its nodes are those that `ci/heavy weights` measures."""
+    """Check a model of 2 GB with its weights inside. It is not run. `ci/heavy weights` measures its nodes."""
     with tempfile.TemporaryDirectory(prefix="dmlgather-large-") as folder:
         path = Path(folder, "large.onnx")
         write_large(path, 2_000_000_000)
@@ -82,7 +82,7 @@ def check_generated() -> Counts:
 
 
 def _close(found: Any, expected: Any) -> bool:
-    """Whether outputs are equal but for the rounding of sums in another order."""
+    """Return True if outputs are equal apart from the rounding of sums in another order."""
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return False
     if found.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""The committed counts (`counts.json`): made, compared and written by `ci/heavy models`."""
+"""The committed counts (`counts.json`), which `ci/heavy models` makes, compares and writes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ REMEDY = "if that is right, run `ci/heavy models --record`"
 
 
 class Counts(Record):
-    """The verdicts of a file at feature level 6_4, and what judged them."""
+    """The verdicts of a file at feature level 6_4, and the extent of their judgement."""
 
     nodes: int
     """Nodes of the family."""
 
     decided: int
-    """Taken or refused."""
+    """Accepted or refused nodes."""
 
     conditional: int
-    """Of these, taken under conditions."""
+    """Conditionally accepted nodes."""
 
     host: int
     unreached: int
@@ -39,20 +39,20 @@ class Counts(Record):
     """Refused at level 1_0."""
 
     ran: int
-    """Nodes that ran, so that they were judged."""
+    """Nodes that ran, and so were judged."""
 
     executions: int
     """Runs of plans and of descriptors whose output was compared bit for bit."""
 
     seconds: float
-    """Of a processor, for `dmlgather check`."""
+    """CPU seconds of `dmlgather check`."""
 
     mb: int
-    """Of memory, for `dmlgather check`: the sum of the most that each of its processes held."""
+    """Memory of `dmlgather check`: the sum of its processes' peaks."""
 
     @classmethod
     def of(cls, checked: CheckedModel, *, refused_1_0: int, ran: int, executions: int, measured: Measured) -> Counts:
-        """The counts of a file that was checked at 6_4."""
+        """Return the counts of a file that was checked at 6_4."""
         verdicts = Counter(node.verdict for node in checked.nodes)
         return cls(
             nodes=len(checked.nodes),
@@ -74,7 +74,7 @@ class ModelRow(Record):
     """A model of the set."""
 
     version: str
-    """Of the package; empty for the generated model."""
+    """The package's version. Empty for the generated model."""
 
     opset: int
     counts: Counts
@@ -89,12 +89,12 @@ class CountsRecord(Record):
 
 
 def recorded() -> CountsRecord:
-    """The committed counts."""
+    """Return the committed counts."""
     return CountsRecord.model_validate_json(RECORD.read_bytes())
 
 
 def record_of(models: Mapping[str, ModelRow]) -> CountsRecord:
-    """The counts of models with the machine and the versions that they were made with."""
+    """Return the counts of models with the machine and the versions used."""
     versions = {name: version(name) for name in ("onnx", "onnxruntime")}
     return CountsRecord(
         machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
@@ -104,7 +104,7 @@ def record_of(models: Mapping[str, ModelRow]) -> CountsRecord:
 
 
 def differences(now: Mapping[str, ModelRow], then: Mapping[str, ModelRow]) -> Iterator[str]:
-    """What differs from the committed counts, for the models of `now`."""
+    """Yield the differences from the committed counts, for the models of `now`."""
     for name, row in now.items():
         if name not in then:
             yield f"{name}: not recorded; {REMEDY}"
@@ -116,5 +116,5 @@ def differences(now: Mapping[str, ModelRow], then: Mapping[str, ModelRow]) -> It
 
 
 def _verdicts(counts: Counts) -> dict[str, int]:
-    """What must not change: all but how long it took and what it needed."""
+    """Return the counts that must not change: all except time and memory."""
     return counts.model_dump(exclude={"seconds", "mb"})

@@ -1,8 +1,8 @@
-"""Where dmlgather's answer on the host's arithmetic and onnxruntime's rule for the CPU differ, of nodes of ONNX models:
+"""Differences between dmlgather's answer on the host's arithmetic and onnxruntime's rule for the CPU, for nodes of ONNX models:
 `python -m tests.real_models.cpu_preferred FILE…`.
 
-onnxruntime's rule (`dmlgather/onnx_checking/provider/placement.py`) goes forward, graph by graph: from values that lie on the CPU
-to the nodes all of whose inputs lie there. dmlgather goes backward, from uses.
+onnxruntime's rule (`dmlgather/onnx_checking/provider/placement.py`) goes forward, graph by graph, from values on the CPU to nodes
+whose inputs are all there. dmlgather goes backward from uses.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dmlgather.onnx_checking.provider.placement import Home, place
 from dmlgather.onnx_checking.reading.file import read_model
 
 HOMES = {Home.CPU: "on the CPU", Home.FOLDED: "folded", Home.DEVICE: "left to DirectML"}
-"""What onnxruntime does with a node, in words."""
+"""onnxruntime's treatment of a node, in words."""
 
 
 def difference(node: ModelNode, home: Home) -> str:
-    """What dmlgather and onnxruntime do with a node."""
+    """Return dmlgather's and onnxruntime's treatment of a node."""
     if ":" in node.graph:
         return "not compared: in a local function"
     if node.unreached is not None:
@@ -30,7 +30,7 @@ def difference(node: ModelNode, home: Home) -> str:
 
 
 def compared(path: Path) -> Counter[str]:
-    """How many nodes of the family a model has of each difference."""
+    """Return the number of a model's nodes for each difference."""
     file = read_model(path)
     placed = place(file)
     return Counter(difference(node, placed[node.graph, node.index].home) for node in find_nodes(file).nodes)

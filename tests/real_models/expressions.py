@@ -1,4 +1,4 @@
-"""Sizes and conditions as reports write them, "floor(seq/2) + 1" and "1 <= N <= 7", with numbers for the names."""
+"""Sizes and conditions of reports, such as "floor(seq/2) + 1" and "1 <= N <= 7", with numbers for their names."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PART = re.compile(r"\d+|<=|>=|==|[-+*/(),<>=]|\s+|" + "|".join(_FUNCTIONS))
 
 
 _WORD = re.compile(r"'[^']*'|(?<![\w.\]])[^\W\d][\w.\[\]]*")
-"""A name, or a function."""
+"""Matches a name or a function."""
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> Any:
-    """What a size is, or whether a condition holds; None where it has names that `sizes` lacks."""
+    """Return the value of a size, or whether a condition holds, or None if it has names that `sizes` lacks."""
     if text in sizes:
         return sizes[text]
     numbers = _WORD.sub(lambda word: _number(word[0], sizes), text)
-    if _PART.sub("", numbers):  # names that are no words, or whole expressions
+    if _PART.sub("", numbers):  # names that are not identifiers, or whole expressions
         numbers = text
         for name in sorted((name for name in sizes if not _WORD.fullmatch(name) and name in text), key=len, reverse=True):
             numbers = numbers.replace(name, f"({sizes[name]})")
@@ -38,7 +38,7 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> Any:
         return None
     equal = re.sub(r"(?<![<>=])=(?!=)", "==", numbers)
     exact = re.sub(r"\d+", lambda number: f"Fraction({number[0]})", equal)
-    return eval(exact, {"__builtins__": {}, "Fraction": Fraction, **_FUNCTIONS})  # its parts were checked above
+    return eval(exact, {"__builtins__": {}, "Fraction": Fraction, **_FUNCTIONS})  # its parts are checked above
 
 
 def _number(word: str, sizes: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Inputs with which a model runs: random sizes and elements, within what the list says."""
+"""Inputs for runs of a model: random sizes and elements within the list's limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dmlgather.onnx.problems.data_types import data_type
 from tests.real_models.listed import ListedModel
 
 UNSTATED = (1, 9)
-"""The smallest and the largest of a size that the list does not have."""
+"""The smallest and the largest value of an unlisted size."""
 
 WORDS = ("", "a", "noun", "\u540d\u8a5e")
-"""The elements of inputs of strings."""
+"""Elements of string inputs."""
 
 
 def inputs(model: ListedModel, graph: GraphProto, run: int) -> dict[str, NDArray[Any]]:
-    """The inputs of the run of that number, the same each time. Run 0 has the smallest sizes."""
+    """Return the inputs of the run with this number, equal each time. Run 0 has the smallest sizes."""
     return _Inputs(model, graph, run).arrays
 
 
@@ -63,7 +63,7 @@ class _Inputs:
 
 
 def _shape(value: ValueInfoProto) -> list[int | str]:
-    """The sizes, with the names that the list has for those that the model leaves open."""
+    """Return the sizes, with the list's names for sizes that the model leaves open."""
     shape: list[int | str] = []
     for axis, dimension in enumerate(value.type.tensor_type.shape.dim):
         named = dimension.dim_param if dimension.dim_param != "?" else ""

@@ -1,4 +1,4 @@
-"""What `check` says of the nodes of a model, judged by what onnxruntime's runs of the model show."""
+"""The judge of `check` on the nodes of a model, based on onnxruntime's runs of the model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tests.real_models.observing import ModelRuns, NodeRun, SeenTensor
 from tests.real_models.stepping import Activation
 
 SYMBOL = re.compile(r"[\w.]+(\[\d+\])?")
-"""A size with a name of its own, not an expression."""
+"""Matches a named size that is no expression."""
 
 
 @dataclass
 class Judgement:
-    """wrong: each disagreement, as a line. outside: runs of nodes whose conditions did not hold. narrow: of these, the ones that
-    DirectML takes nevertheless. unclear: conditions whose names are known in products alone. unseen: nodes that no run reached.
+    """A result of the judge. wrong: each disagreement, as a line. outside: runs of nodes whose conditions did not hold. narrow:
+    those of them that DirectML still accepts. unclear: conditions whose names are known only in products. unseen: nodes that
+    no run reached.
     """
 
     wrong: list[str] = field(default_factory=list)
@@ -55,7 +56,7 @@ class _Judge:
                 pairs.append((nodes[run.place], run))
             else:
                 self.wrong(f"{run.place[0]}/{run.place[1]}", "it ran, but the report does not have it")
-        for is_one in (SYMBOL.fullmatch, lambda _: True):  # symbols first: of what is left, expressions can be computed
+        for is_one in (SYMBOL.fullmatch, lambda _: True):  # symbols first, because they decide expressions
             for node, run in pairs:
                 known = _seen_from(run.activation, sizes)
                 learnt = sizes.setdefault(run.activation, {})
@@ -140,27 +141,27 @@ class _Judge:
 
 
 def _tensors(node: CheckedNode, run: NodeRun) -> Iterator[tuple[CheckedTensor, SeenTensor]]:
-    """The tensors of a node as the report has them, and as they were."""
+    """Yield the tensors of a node in the report and in the run."""
     for tensor in (*node.inputs, *node.outputs):
         if tensor.role in run.tensors:
             yield tensor, run.tensors[tensor.role]
 
 
 def _agree(said: Sequence[int | str | None], was: Sequence[int], sizes: Mapping[str, int]) -> bool:
-    """Whether each number that the report knows was that."""
+    """Return True if each number in the report is that of the run."""
     numbers = [evaluate(one, sizes) if isinstance(one, str) else one for one in said]
     return len(numbers) == len(was) and all(number in (None, there) for number, there in zip(numbers, was, strict=True))
 
 
 def _named_in(condition: str, node: CheckedNode) -> bool:
-    """Whether a size of the node's tensors has a name of the condition, as the product of two names has both."""
+    """Return True if a size of the node's tensors has the condition's name. The product of two names has both."""
     words = set(re.findall(r"[^\W\d][\w.\[\]]*", condition))
     sizes = (str(size) for tensor in (*node.inputs, *node.outputs) for size in tensor.shape or ())
     return any(words & set(re.findall(r"[^\W\d][\w.\[\]]*", size)) for size in sizes)
 
 
 def _named_sizes(node: CheckedNode, run: NodeRun) -> Iterator[tuple[str, int]]:
-    """What the report calls the sizes of a node's tensors and their values, and what they were."""
+    """Yield the report's names of the sizes and values of a node's tensors, with their values in the run."""
     for tensor, real in _tensors(node, run):
         for axis, (size, there) in enumerate(zip(tensor.shape or (), real.shape, strict=False)):
             if not isinstance(size, int):
@@ -171,6 +172,6 @@ def _named_sizes(node: CheckedNode, run: NodeRun) -> Iterator[tuple[str, int]]:
 
 
 def _seen_from(activation: Activation, sizes: Mapping[Activation, Mapping[str, int]]) -> dict[str, int]:
-    """The sizes of a run of a graph, and of those around it that it does not hide."""
+    """Return the sizes of a graph's run, and of the surrounding runs unless it hides them."""
     outer = {} if activation.parent is None else _seen_from(activation.parent, sizes)
     return outer | dict(sizes.get(activation, {}))

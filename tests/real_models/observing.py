@@ -1,4 +1,4 @@
-"""What onnxruntime's runs of a model show of its nodes: types, sizes and values, and whether dmlgather computes the same bits."""
+"""The types, sizes and values of a model's nodes in onnxruntime's runs, compared with dmlgather's bits."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.real_models.stepping import Activation, SeenNode, Stepper, Value
 Array = NDArray[Any]
 
 FEW = 100_000
-"""Elements of an output up to which the slow device runs as well."""
+"""Size of an output up to which the slow device runs, too."""
 
 KEPT = 1024
-"""Elements of an input of whole numbers up to which it is kept."""
+"""Number of integer elements up to which an input is kept."""
 
 
 @dataclass(frozen=True)
 class SeenCall(Call):
-    """A node as it ran. `described` says by DirectML's documents what takes it."""
+    """A node that ran. `described` decides by DirectML's documents what accepts it."""
 
     output: Array | None = None
 
@@ -45,7 +45,7 @@ class SeenCall(Call):
 
 @dataclass(frozen=True)
 class SeenTensor:
-    """A tensor of a run. type: the dialect's name. values: whole numbers that are few."""
+    """A tensor of a run. type: the dialect's name. values: integers, if they are few."""
 
     type: str
     shape: tuple[int, ...]
@@ -59,11 +59,10 @@ class SeenTensor:
 
 @dataclass(frozen=True, eq=False)
 class NodeRun:
-    """What one run of a node showed.
+    """A run of a node.
 
-    place: the path of the graph and the position in it. tensors: inputs and output by role. refused: by level, the codes that
-    DirectML's documents call for. forms: by level, the operators of its descriptors, where it has some. faults: what differs from
-    what the judge does.
+    place: the path of the graph and the position in it. tensors: inputs and output by role. refused: by level, the codes in
+    DirectML's documents. forms: by level, the operators of its descriptors, if any. faults: differences from the judge.
     """
 
     place: tuple[str, int]
@@ -75,10 +74,10 @@ class NodeRun:
 
 
 class ModelRuns:
-    """All that runs of a model show.
+    """The runs of a model.
 
-    nodes: each run of each node. sizes: of all tensors, as "x[1]", and of the inputs by the names that the model has for them, by
-    the run of the graph that they are in. executions: of plans and of descriptors, whose bits were compared.
+    nodes: each run of each node. sizes: by the graph's run, those of all tensors, as "x[1]", and of the inputs by the model's
+    names. executions: runs of plans and of descriptors with compared bits.
     """
 
     def __init__(self, model: ModelProto, levels: Sequence[FeatureLevel]) -> None:
@@ -89,7 +88,7 @@ class ModelRuns:
         self.sizes = self._stepper.sizes
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
-        """Run the model once more; its outputs."""
+        """Run the model once more, and return its outputs."""
         activation = Activation()
         self.sizes[activation] = _input_sizes(self.model, feeds)
         return self._stepper.run(feeds, activation)
@@ -108,7 +107,7 @@ class ModelRuns:
         )
 
     def _exported(self, seen: SeenNode, call: SeenCall) -> tuple[dict[FeatureLevel, tuple[str, ...]], list[str]]:
-        """The forms of a node, by level, and what is wrong with them."""
+        """Return the forms of a node by level, and their faults."""
         forms: dict[FeatureLevel, tuple[str, ...]] = {}
         types = tuple(None if each is None else TensorType(each.shape, _dtype(each)) for each in seen.inputs)
         try:
@@ -132,7 +131,7 @@ class ModelRuns:
         return forms, faults
 
     def _computed(self, call: SeenCall) -> list[str]:
-        """The devices on which a node's plan gives other bits."""
+        """Return the devices on which a node's plan gives other bits."""
         faults = []
         for device in ("cpu", "reference")[: 2 if call.right.size <= FEW else 1]:
             self.executions += 1
@@ -170,7 +169,7 @@ def _contiguous(array: Array) -> Array:
 
 
 def _input_sizes(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, int]:
-    """The sizes of the model's inputs, by the names that the model has for them and as "x[1]"."""
+    """Return the sizes of the model's inputs, by the model's names and as "x[1]"."""
     sizes: dict[str, int] = {}
     for value in model.graph.input:
         if value.name in feeds:

@@ -1,4 +1,4 @@
-"""Run an ONNX model node by node, each by onnxruntime, so that all values are seen, in branches, loops and functions as well."""
+"""Runs an ONNX model node by node with onnxruntime, so that all values are visible, even in branches, loops and functions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from dmlgather.wording import printable
 
 Array = NDArray[Any]
 Value = Array | list[Array] | None
-"""A tensor, a sequence of tensors, or an optional value that has none."""
+"""A tensor, a sequence of tensors, or an empty optional value."""
 
 MOST_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One run of a graph whose sizes are its own: the main graph's, a call of a function, an iteration of a loop."""
+    """A run of a graph with separate sizes: the main graph, a call of a function, an iteration of a loop."""
 
     parent: Activation | None = None
 
@@ -43,7 +43,7 @@ class Activation:
 @dataclass(frozen=True, eq=False)
 class SeenNode:
     """A node of the family that ran. graph, index: its place, as in `CheckedNode`. Attributes of a function have their values.
-    activation: the run of the graph around it.
+    activation: the run of the surrounding graph.
     """
 
     graph: str
@@ -56,7 +56,7 @@ class SeenNode:
 
 
 class _Scope:
-    """Values by name; names that are not there belong to the graph around."""
+    """Values by name. Missing names belong to the surrounding graph."""
 
     def __init__(self, outer: _Scope | None, activation: Activation) -> None:
         self.outer, self.activation = outer, activation
@@ -64,7 +64,7 @@ class _Scope:
         self.constants: set[str] = set()
 
     def home(self, name: str) -> _Scope:
-        """The scope that has the name. KeyError where none has."""
+        """Return the scope of the name. KeyError if there is none."""
         scope: _Scope | None = self
         while scope is not None:
             if name in scope.values:
@@ -75,7 +75,7 @@ class _Scope:
 
 @dataclass(frozen=True)
 class _Imports:
-    """The operator sets in force, by domain."""
+    """The operator sets in use, by domain."""
 
     versions: Mapping[str, int]
 
@@ -90,9 +90,9 @@ class _Imports:
 
 @dataclass
 class Stepper:
-    """A model that is run node by node. watch: is called with each node of the family after it ran.
+    """A runner of a model, node by node. watch: called with each node of the family after it ran.
 
-    sizes: of all tensors, as "x[1]", by the run of the graph that they are in.
+    sizes: of all tensors, as "x[1]", by their graph's run.
     """
 
     model: ModelProto
@@ -100,7 +100,7 @@ class Stepper:
     sizes: dict[Activation, dict[str, int]] = field(default_factory=dict)
     _sessions: dict[tuple[int, tuple[str, ...]], Any] = field(default_factory=dict)
     _kept: list[Any] = field(default_factory=list)
-    """Nodes and graphs by whose identity something is found, so that they live as long."""
+    """Nodes and graphs that serve as keys by identity, and so must stay alive."""
     _initializers: dict[int, dict[str, Array]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Stepper:
         self.bodies: dict[tuple[Any, bytes], list[NodeProto]] = {}
 
     def run(self, feeds: Mapping[str, Array], activation: Activation) -> dict[str, Value]:
-        """The outputs of the model. activation: of the main graph. Raises what onnxruntime raises."""
+        """Return the outputs of the model. activation: of the main graph. Raises the errors of onnxruntime."""
         scope = _Scope(None, activation)
         scope.values |= feeds
         graph = self.model.graph
@@ -122,7 +122,7 @@ class Stepper:
                 self._kept.append(graph)
                 self._initializers[id(graph)] = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
             for name, array in self._initializers[id(graph)].items():
-                if name not in scope.values:  # callers may replace an initializer that is an input as well
+                if name not in scope.values:  # callers may also replace an initializer that is an input
                     scope.values[name] = array
                     scope.constants.add(name)
         for index, node in enumerate(nodes):
@@ -190,7 +190,7 @@ class Stepper:
         return [*carried, *(np.stack(rows) for rows in scanned)]
 
     def _operator(self, node: NodeProto, inputs: Sequence[Value], scope: _Scope, imports: _Imports) -> list[Value]:
-        """An operator by onnxruntime. What graphs in its attributes read from outside are inputs as well."""
+        """Run an operator with onnxruntime. Outer values that its graphs read become inputs."""
         names = dict.fromkeys(filter(None, (*node.input, *_read_outside(node))))
         values = {name: scope.home(name).values[name] for name in names}
         constants = {name for name in names if name in scope.home(name).constants and isinstance(values[name], np.ndarray)}
@@ -206,7 +206,7 @@ class Stepper:
 
 
 def _session(node: NodeProto, fed: Mapping[str, Value], fixed: Mapping[str, Any], imports: _Imports, model: ModelProto) -> Any:
-    """A model of one node. What is constant in the model stays so, as some operators need."""
+    """Return a session of a one-node model. The model's constants stay constant, as some operators need it."""
     graph = GraphProto(name="one_node", node=[node])
     graph.input.extend(ValueInfoProto(name=name, type=_type(value)) for name, value in fed.items())
     graph.initializer.extend(
@@ -219,7 +219,7 @@ def _session(node: NodeProto, fed: Mapping[str, Value], fixed: Mapping[str, Any]
 
 
 def session(model: bytes | str) -> Any:
-    """onnxruntime's session over a model, or the file of one, as it stands: on one thread and without optimisations."""
+    """Return onnxruntime's session of a model or a file, with one thread and without optimisations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -245,7 +245,7 @@ def _type_name(value: Value) -> str:
 
 
 def _read_outside(node: NodeProto) -> Iterator[str]:
-    """The names that graphs in the attributes of a node read from the graphs around them."""
+    """Yield the outer names that graphs in a node's attributes read."""
     for _, graph in subgraphs(node):
         own = {each.name for each in (*graph.input, *graph.initializer)}
         own.update(name for inner in graph.node for name in inner.output)
@@ -254,7 +254,7 @@ def _read_outside(node: NodeProto) -> Iterator[str]:
 
 
 def _with_attributes(nodes: Iterable[NodeProto], given: Mapping[str, AttributeProto]) -> list[NodeProto]:
-    """Copies of a function's nodes with the values of the attributes that they refer to; a reference to none is left out."""
+    """Return copies of a function's nodes with the values of referenced attributes. References to missing ones are left out."""
     copies = list(GraphProto(node=nodes).node)
     for node in copies:
         for number in reversed(range(len(node.attribute))):

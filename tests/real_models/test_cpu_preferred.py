@@ -1,4 +1,4 @@
-"""What onnxruntime's rule and dmlgather say about the same node: where they differ, and why."""
+"""Differences between onnxruntime's rule and dmlgather for a node, with their reasons."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_two_rules(tmp_path: Path, case: str) -> None:
+def test_the_rules_of_dmlgather_and_onnxruntime_differ_as_listed(tmp_path: Path, case: str) -> None:
     nodes, expected = CASES[case]
     constants = "<int64[1] first = {0}, float[1] w = {2}, int64[200] large>"
     model = parsed(f"g (float[N] x, int64[2] n, bool c) => (float[M] z) {constants} {{ {nodes} }}")

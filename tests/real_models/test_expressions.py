@@ -1,4 +1,4 @@
-"""Sizes and conditions in reports are computed as Python does."""
+"""Sizes and conditions in reports have the values that Python computes."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ SIZES = {"N": 7, "NN": 2, "seq": 5, "x[1]": 3, "d.0": 4, "batch-size": 6, "unk__
         ("exit()", None),
     ],
 )
-def test_evaluate(text: str, expected: int | bool | None) -> None:
+def test_expressions_of_reports_are_evaluated(text: str, expected: int | bool | None) -> None:
     assert evaluate(text, SIZES) == expected

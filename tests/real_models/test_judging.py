@@ -1,4 +1,4 @@
-"""The judge of real models, on small ones: it sees what runs, and notices verdicts and bits that are wrong."""
+"""The judge of real models, on small models: it observes runs, and notices wrong verdicts and bits."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def runs(model: tuple[Path, ModelProto]) -> ModelRuns:
 
 
 def changed(model: tuple[Path, ModelProto], operator: str, **fields: Any) -> CheckedModel:
-    """What check says of the model, but for the first node of that operator."""
+    """Return the check's result for the model, with another answer for the first node of that operator."""
     checked = check_model(model[0], LEVEL)
     nodes = list(checked.nodes)
     at = next(number for number, node in enumerate(nodes) if node.operator == operator)
@@ -102,7 +102,7 @@ def first(checked: CheckedModel, operator: str) -> CheckedNode:
     return next(node for node in checked.nodes if node.operator == operator)
 
 
-def test_node_by_node_gives_what_the_model_gives(model: tuple[Path, ModelProto]) -> None:
+def test_running_node_by_node_gives_the_outputs_of_the_model(model: tuple[Path, ModelProto]) -> None:
     whole = session(str(model[0]))
     for which in (True, False):
         found = Stepper(model[1], lambda _: None).run(feeds(which), Activation())
@@ -112,7 +112,7 @@ def test_node_by_node_gives_what_the_model_gives(model: tuple[Path, ModelProto])
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_all_nodes_are_seen_and_right(model: tuple[Path, ModelProto], runs: ModelRuns, level: FeatureLevel) -> None:
+def test_all_nodes_are_seen_and_judged_right(model: tuple[Path, ModelProto], runs: ModelRuns, level: FeatureLevel) -> None:
     checked = check_model(model[0], level)
     assert len(checked.nodes) == 5
     assert judge(checked, level, runs) == Judgement()
@@ -126,31 +126,31 @@ def test_a_branch_that_no_run_takes_is_not_judged(model: tuple[Path, ModelProto]
     assert ".else_branch/" in unseen
 
 
-def test_a_node_that_is_taken_may_not_be_called_refused(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_a_taken_node_that_is_called_refused_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     checked = changed(model, "Gather", verdict=Verdict.REFUSED, taken=None)
     assert "Gather_0 at 6_4: it is said to be refused ()" in wrong(checked, runs)
 
 
-def test_a_node_that_ran_may_not_be_called_unreached(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_a_node_that_ran_but_is_called_unreached_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     assert "said to be unreached" in wrong(changed(model, "Slice", verdict=Verdict.UNREACHED), runs)
 
 
-def test_an_empty_tensor_may_not_be_called_taken(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    runs.run(feeds(which=True, rows=1))  # x[1:] and x[1:3] have no rows
+def test_an_empty_tensor_that_is_called_taken_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+    runs.run(feeds(which=True, rows=1))  # x[1:] and x[1:3] would have no rows
     honest = judge(check_model(model[0], LEVEL), LEVEL, runs)
     assert not honest.wrong
     assert honest.outside == 2
     assert "documents call for EXP102" in wrong(changed(model, "Slice", provided=()), runs)
 
 
-def test_a_condition_that_is_too_narrow_is_told(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_a_condition_that_is_too_narrow_is_listed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     checked = changed(model, "Gather", provided=("N >= 6",))
     judgement = judge(checked, LEVEL, runs)
     assert judgement.outside == len(judgement.narrow) == 2
     assert "'N >= 6' did not hold" in judgement.narrow[0]
 
 
-def test_a_condition_needs_sizes_that_are_known(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_a_condition_with_unknown_names_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     assert "condition 'K >= 1' has names that" in wrong(changed(model, "Gather", provided=("K >= 1",)), runs)
 
 
@@ -162,7 +162,7 @@ def test_a_condition_on_a_factor_of_a_size_is_left_open(model: tuple[Path, Model
     assert "'K >= 1' is about a part of a size" in judgement.unclear[0]
 
 
-def test_types_sizes_and_values_must_be_those_of_the_run(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_wrong_types_sizes_and_values_are_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     gather, cut = (first(check_model(model[0], LEVEL), operator) for operator in ("Gather", "Slice"))
     data, indices = gather.inputs
     cases = {
@@ -182,7 +182,7 @@ def test_a_size_that_is_an_expression_is_computed(model: tuple[Path, ModelProto]
     assert not wrong(changed(model, "Gather", inputs=(data, indices)), runs)
 
 
-def test_the_lowest_level_must_be_the_lowest(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_a_lowest_level_that_is_too_high_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     high = DirectMLForm(level=LEVEL, operators=("GATHER",))
     checked = check_model(model[0], LEVEL)
     nodes = tuple(node.model_copy(update={"lowest": high}) if ".body" in node.graph else node for node in checked.nodes)
@@ -190,7 +190,7 @@ def test_the_lowest_level_must_be_the_lowest(model: tuple[Path, ModelProto], run
     assert "from 6_4 on; DirectML's documents take it at 5_0" in wrong(CheckedModel(checked.file, nodes=nodes), runs)
 
 
-def test_a_node_that_ran_must_be_reported(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
+def test_a_node_that_ran_but_is_not_reported_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
     checked = check_model(model[0], LEVEL)
     assert "the report does not have it" in wrong(CheckedModel(checked.file, nodes=checked.nodes[1:]), runs)
 

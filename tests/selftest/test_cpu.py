@@ -1,8 +1,7 @@
-"""The self-test of the CPU: what is reached, and that a wrong engine and a wrong recipe are noticed."""
+"""The self-test of the CPU: its coverage, and its detection of a wrong engine and a wrong recipe."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from math import gcd
@@ -19,7 +18,7 @@ from dmlgather.selftest import runner
 from dmlgather.selftest.runner import run_selftest
 from dmlgather.selftest.selftest_report import SelfTestReport
 from dmlgather.selftest.trials import LARGE_PERIOD, MAX_BUFFER_BYTES, MIN_LARGE_BYTES, TRIALS_PER_ROUND, draw_trial
-from tests import seeds
+from tests import processes, seeds
 from tests.backends.ways import ENGINE_EXPECTED
 
 engine_only = pytest.mark.skipif(not ENGINE_EXPECTED, reason="DMLGATHER_PURE is 1")
@@ -30,18 +29,18 @@ def run(seed: int | None = None, **more: Any) -> SelfTestReport:
 
 
 NOTICING = 1
-"""A seed whose first trials reach what the tests below break."""
+"""A seed whose first trials reach the code that the tests below break."""
 
 
 @pytest.mark.slow
-def test_every_plan_agrees() -> None:
+def test_all_plans_agree_with_the_reference() -> None:
     report = run(trials=120)
     assert report.equal, "\n".join(report.lines())
 
 
 @pytest.mark.slow
 def test_every_recipe_and_instruction_set_is_reached() -> None:
-    report = run_selftest(CPU, 1, trials=250)  # of a known seed: some loops are reached by one plan in a hundred
+    report = run_selftest(CPU, 1, trials=250)  # a fixed seed, because only one plan in a hundred reaches some loops
     assert report.equal, "\n".join(report.lines())
     assert report.missed == ()
     loaded = engine.load()
@@ -58,7 +57,7 @@ Bound = Callable[[], int | None]
 
 
 def spoilt(bind: Callable[..., Bound]) -> Callable[..., Bound]:
-    """`bind`, but what it returns changes a byte of the output when it is done."""
+    """Return `bind` with a result that changes a byte of the output after each call."""
 
     def wrong(self: Any, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Bound:
         execute = bind(self, data, indices, out)
@@ -125,7 +124,7 @@ def test_a_trial_follows_from_its_seed_and_number() -> None:
         assert trial.buffers[0].region != other.buffers[0].region
 
 
-def test_trials_have_all_that_plans_and_addresses_may_have() -> None:
+def test_trials_cover_the_kinds_of_plans_and_addresses() -> None:
     seed = seeds.seed(32)
     trials = [draw_trial(seed, number) for number in range(TRIALS_PER_ROUND) if number % LARGE_PERIOD != LARGE_PERIOD - 1]
     plans = [trial.plan for trial in trials]
@@ -153,16 +152,16 @@ def test_one_of_many_trials_is_large() -> None:
     assert min(MIN_LARGE_BYTES) <= len(trial.buffers[2].content) <= MAX_BUFFER_BYTES
 
 
-def test_a_time_ends_it() -> None:
-    told: list[tuple[int, int, str]] = []
-    report = run(seconds=0.3, progress=lambda *all: told.append(all))
-    assert report.trials == len(told) > 0
-    assert told[0] == (0, 0, "cpu, plan 0")
+def test_a_time_limit_ends_the_selftest() -> None:
+    progress: list[tuple[int, int, str]] = []
+    report = run(seconds=0.3, progress=lambda *step: progress.append(step))
+    assert report.trials == len(progress) > 0
+    assert progress[0] == (0, 0, "cpu, plan 0")
     assert run(trials=3, seconds=1e-9).trials == 1
 
 
 @pytest.mark.parametrize("first", [None, "a byte differs"])
-def test_an_interrupt_keeps_what_was_wrong_before_it(first: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_keeps_the_faults_found_before(first: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = iter([first])
 
     def interrupted(*_: Any) -> str | None:
@@ -180,6 +179,6 @@ def test_an_interrupt_keeps_what_was_wrong_before_it(first: str | None, monkeypa
     assert "cpu ran nothing more: interrupted" in list(report.lines())
 
 
-def test_the_package_needs_nothing_of_the_tests() -> None:
+def test_the_selftest_imports_no_test_package() -> None:
     script = "import sys, dmlgather.selftest.runner; print({'pytest', 'hypothesis', 'tests', 'cupy'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert processes.run([sys.executable, "-c", script], check=True).stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""The self-test of a GPU: what is reached, and that every kind of fault is noticed."""
+"""The self-test of a GPU: its coverage, and its detection of every kind of fault."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_harm_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_changed_byte_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     fault, text = FAULTS[name]
     harm(monkeypatch, fault)
-    report = run(only=0, seed=5)  # a copy, whose input and output are not empty
+    report = run(only=0, seed=5)  # a copy with input and output that are not empty
     assert (report.failed, report.exit_code, report.ended_early) == (1, 1, None)
     failed = report.first_failed
     assert failed is not None
@@ -94,7 +94,7 @@ def test_a_byte_behind_the_output_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_kernel_that_does_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     harm(monkeypatch, skipped=True)
     report = run(5, trials=40)
-    assert report.failed > 15  # a plan may be empty, or look at nothing but its good indices
+    assert report.failed > 15  # a plan may be empty, or read only its good indices
     assert f" and {len(report.wrong_parts) - 3} more): 40 plans, " in report.line
     assert report.trials == 40
 
@@ -112,12 +112,12 @@ def test_a_wrong_report_of_bad_indices_is_noticed(monkeypatch: pytest.MonkeyPatc
     assert "the first bad index is reported at element" in report.first_failed.fault
 
 
-def test_an_error_of_the_device_is_the_result_and_the_end(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_device_ends_the_selftest(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: int) -> None:
         raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access")
 
     def fails_for_good(*_: int) -> None:
-        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", fails)  # as everything does after such an error
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", fails)  # like all calls after such an error
         fails()
 
     harm(monkeypatch, fails_for_good)
@@ -127,7 +127,7 @@ def test_an_error_of_the_device_is_the_result_and_the_end(cupy: Any, monkeypatch
     assert f"cuda:0 ran nothing more: {text}" in list(report.lines())
 
 
-def test_a_gpu_without_memory_is_no_mismatch(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_without_memory_raises_a_memory_error(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(trials=2).equal
 
     def full(size: int) -> Any:
@@ -138,7 +138,7 @@ def test_a_gpu_without_memory_is_no_mismatch(cupy: Any, monkeypatch: pytest.Monk
         run(trials=2, seed=5)
 
 
-def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_fails_to_compile_fails_only_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = driver._compiled
 
     def refuses(variant: Any, device: int) -> Any:
@@ -156,7 +156,7 @@ def test_a_kernel_that_cannot_be_compiled_fails_its_plans_alone(monkeypatch: pyt
 
 
 def test_buffers_without_bands_have_their_exact_size() -> None:
-    """As ci/gpu runs them under compute-sanitizer."""
+    """ci/gpu runs them like this under compute-sanitizer."""
     judged, rng = GpuUnderTest(GPU), seeds.rng()
     for _ in range(100):
         plan = random_plan(rng)

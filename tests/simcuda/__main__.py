@@ -12,7 +12,7 @@ from tests.simcuda import library
 
 
 def main(arguments: list[str]) -> None:
-    """The command. It takes this process's place."""
+    """Run the command in this process's place."""
     settings: dict[str, Any] = dict(each.split("=", 1) for each in itertools.takewhile(lambda each: "=" in each, arguments))
     command = arguments[len(settings) :]
     for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""The simulated GPU as a library, built once, and the environment in which a process finds it."""
+"""The library of the simulated GPU, built once, and the environment of a process that uses it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ QUICK = (*FLAGS, "-O0", "-w")
 
 @functools.cache
 def library() -> Path:
-    """The folder's `libcuda.so.1`, built by the first to ask."""
+    """Return the folder of `libcuda.so.1`, which the first caller builds."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return _linked(list(pool.map(lambda unit: _compiled(unit, HERE, FLAGS), _units(HERE))))
 
 
 def broken(file: str, before: str, after: str) -> Path:
-    """The library with `before` in one of its files replaced by `after`. AssertionError unless it is there once."""
+    """Return the library with `after` instead of `before` in one of its files. AssertionError unless that occurs once."""
     text = (HERE / file).read_text()
     assert text.count(before) == 1, f"{text.count(before)} times in {file}: {before}"
     with tempfile.TemporaryDirectory() as name:
@@ -66,21 +66,21 @@ SETTINGS = (
     *("late", "devices", "sms", "cc", "version", "ptx", "memory_gb", "peers"),
     *("polls", "null", "sticky", "trace", "stats", "quiet"),
 )
-"""What `driver.cpp` reads from the environment, as SIMCUDA_NAME: numbers."""
+"""Settings that `driver.cpp` reads from the environment as SIMCUDA_NAME. The values are numbers."""
 
 
 def environment(*, late: int = 0, devices: int = 2, path: Path | None = None, **settings: object) -> dict[str, str]:
-    """The variables with which a process has simulated GPUs.
+    """Return the variables of a process with simulated GPUs.
 
-    late: 0 runs work at once, 1 as late as CUDA allows, more in a random order with this seed. path: another library. settings:
-    others of `SETTINGS`.
+    late: 0 runs work at once, 1 as late as CUDA allows, and other numbers are seeds of a random order. path: another library.
+    settings: others of `SETTINGS`.
     """
     path = path or library()
     return {
         **os.environ,
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(path.parent), os.environ.get("LD_LIBRARY_PATH")))),
         "LD_PRELOAD": os.pathsep.join(filter(None, (str(path), os.environ.get("LD_PRELOAD")))),
-        "CUPY_COMPILE_WITH_PTX": "1",  # with machine code, the device can do nothing
+        "CUPY_COMPILE_WITH_PTX": "1",  # with machine code, the device can run nothing
         "CUPY_ACCELERATORS": "",  # CUB is machine code
         "SIMCUDA_LATE": str(late),
         "SIMCUDA_DEVICES": str(devices),

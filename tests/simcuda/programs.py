@@ -1,6 +1,6 @@
-"""Programs for the simulated GPU, each in a process of its own: what it must notice, and what it must allow.
+"""Programs for the simulated GPU, each in a separate process. Each contains something that the GPU must notice or allow.
 
-python -m tests.simcuda.programs NAME: runs one. It asserts what it can see itself; test_device.py knows how else it ends.
+python -m tests.simcuda.programs NAME runs one. A program asserts what it can see itself, and test_device.py knows its ending.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ for _name in ("launches", "used", "pending", "handles"):
 
 
 def kernel(body: str, parameters: str = "int* p, int n") -> Any:
-    """A kernel of one body."""
+    """Return a kernel with this body."""
     return cupy.RawKernel(f'extern "C" __global__ void tried({parameters}) {{ {body} }}', "tried")
 
 
@@ -32,7 +32,7 @@ COPY = ("q[threadIdx.x] = p[threadIdx.x];", "const int* p, int* q")
 
 
 def numbers(count: int = COUNT) -> Any:
-    """0, 1, 2, … on the GPU."""
+    """Return 0, 1, 2, … on the GPU."""
     return cupy.arange(count, dtype=np.int32)
 
 
@@ -42,17 +42,17 @@ def wait() -> None:
 
 
 def exact() -> None:
-    """Give each array memory of its own, of its exact size."""
+    """Give each array separate memory of its exact size."""
     cupy.cuda.set_allocator(None)
 
 
 def another_stream() -> Any:
-    """A stream that is not ordered with the legacy one."""
+    """Return a stream that is not ordered with the legacy one."""
     return cupy.cuda.Stream(non_blocking=True)
 
 
 def refused(call: Callable[[], Any], status: str) -> None:
-    """The call raises CuPy's error with this status."""
+    """Assert that the call raises CuPy's error with this status."""
     said = "no error"
     try:
         call()
@@ -61,7 +61,7 @@ def refused(call: Callable[[], Any], status: str) -> None:
     assert status in said, said
 
 
-def what_is_right() -> None:
+def correct_kernels() -> None:
     exact()
     x = numbers(10)
     kernel(STORE)((1,), (1,), (x, 9))
@@ -116,7 +116,7 @@ def a_race_in_shared_memory() -> None:
 
 
 def warps_synchronise() -> None:
-    """What __syncwarp orders is no race, and shuffles and votes wait for the lanes that they name."""
+    """Accesses that __syncwarp orders are no race, and shuffles and votes wait for the lanes that they name."""
     body = (
         "__shared__ int s[256]; int t = threadIdx.x; s[t] = t; __syncwarp(); int v = s[t ^ 1]; __syncwarp(); s[t] = v;"
         "if (t % 3) v += 1000; v += __shfl_xor_sync(~0u, t, 16); p[t] = v + __popc(__ballot_sync(~0u, t % 2));"
@@ -149,7 +149,7 @@ def grids_and_blocks_over_the_limits() -> None:
 
 
 def a_parameter_too_short() -> None:
-    """Parameters as one buffer, by their addresses: 1 stands before its address, 2 before that of its size, 0 ends the list."""
+    """Pass parameters as one buffer. In the list, 1 precedes its address, 2 precedes its size's address, and 0 is the end."""
     store, x = kernel(STORE), numbers(10)
     store.compile()
 
@@ -209,20 +209,20 @@ def a_driver_that_is_too_old_for_the_ptx() -> None:
 
 
 def a_wait_left_out() -> None:
-    """Streams do not wait for each other unless they are told to."""
+    """Streams wait for each other only if they are told to."""
     copy, stream = kernel(*COPY), another_stream()
-    for told in (False, True):
+    for ordered in (False, True):
         x, y = cupy.zeros(COUNT, np.int32), cupy.zeros(COUNT, np.int32)
         wait()
         x += 5
-        if told:
+        if ordered:
             event = cupy.cuda.Event()
             event.record()
             stream.wait_event(event)
         with stream:
             copy((1,), (COUNT,), (x, y))
         stream.synchronize()
-        assert bool((cupy.asnumpy(y) == 5).all()) == told
+        assert bool((cupy.asnumpy(y) == 5).all()) == ordered
     assert SIMULATED.simcuda_handles(0) >= 1
 
 
@@ -238,21 +238,21 @@ def blocking_streams_wait_for_the_legacy_one() -> None:
 
 
 def an_array_let_go_too_early() -> None:
-    """Memory that goes back to the pool before another stream has read it is overwritten; with an event it is not."""
+    """Memory that returns to the pool before another stream has read it is overwritten. An event prevents it."""
     copy, stream = kernel(*COPY), another_stream()
-    for told in (False, True):
-        cupy.get_default_memory_pool().free_all_blocks()  # so that the next array gets the memory of the one that goes
+    for ordered in (False, True):
+        cupy.get_default_memory_pool().free_all_blocks()  # so that the next array gets the memory of the dropped one
         x, y = numbers(), cupy.zeros(COUNT, np.int32)
         wait()
         with stream:
             copy((1,), (COUNT,), (x, y))
-        if told:
+        if ordered:
             cupy.cuda.get_current_stream().wait_event(stream.record())
         del x
         reused = cupy.full(COUNT, -1, np.int32)
         cupy.cuda.get_current_stream().synchronize()
         stream.synchronize()
-        assert bool((y.get() == np.arange(COUNT)).all()) == told
+        assert bool((y.get() == np.arange(COUNT)).all()) == ordered
         del y, reused
 
 
@@ -260,22 +260,22 @@ def a_copy_between_devices_that_does_not_wait() -> None:
     copy, x = kernel(*COPY), cupy.zeros(COUNT, np.int32)
     copy.compile()
     wait()
-    for told in (False, True):
-        x[:] = 5 + told
+    for ordered in (False, True):
+        x[:] = 5 + ordered
         event = cupy.cuda.Event()
         event.record()
         with cupy.cuda.Device(1), another_stream() as stream:
-            if told:
+            if ordered:
                 stream.wait_event(event)
             y = cupy.empty(COUNT, np.int32)
             y.data.copy_from_device_async(x.data, x.nbytes)
             stream.synchronize()
-            assert bool((y.get() == 5 + told).all()) == told
+            assert bool((y.get() == 5 + ordered).all()) == ordered
         wait()
 
 
 def memory_of_the_host() -> None:
-    """Pinned memory is read when the copy is done, pageable memory when it is asked for."""
+    """Pinned memory is read when the copy runs, pageable memory when it is called."""
     stream, runtime = another_stream(), cupy.cuda.runtime
     x = cupy.empty(COUNT, np.int32)
     pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(x.nbytes), np.int32, COUNT)
@@ -287,7 +287,7 @@ def memory_of_the_host() -> None:
         assert (x.get() == seen).all()
 
 
-def captures() -> None:
+def a_captured_graph() -> None:
     stream, x = another_stream(), cupy.zeros(10, np.int32)
     x += 1
     wait()
@@ -302,7 +302,7 @@ def captures() -> None:
     assert (x.get() == 4).all()
 
 
-def what_captures_forbid() -> None:
+def calls_that_captures_forbid() -> None:
     stream, runtime = another_stream(), cupy.cuda.runtime
 
     def captured(call: Callable[[], Any], status: str, mode: int = runtime.streamCaptureModeGlobal) -> None:
@@ -356,7 +356,7 @@ def functions_of_the_host() -> None:
 
 
 def lent(array: Any, stream: Any) -> Any:
-    """The array as another library lends it, with the stream that works on it."""
+    """Return the array as lent by another library, with the library's stream."""
     return SimpleNamespace(
         array=array, __cuda_array_interface__={**array.__cuda_array_interface__, "version": 3, "stream": stream.ptr}
     )
@@ -376,7 +376,7 @@ def the_library_waits_for_who_lends() -> None:
 
 
 def the_library_keeps_what_it_was_lent() -> None:
-    """The lender's memory goes to a third stream when it is let go, which waits for nobody."""
+    """The released memory of the lender goes to a third stream that waits for no other."""
     import dmlgather
 
     theirs, mine, third, rows = another_stream(), another_stream(), another_stream(), cupy.arange(COUNT)
@@ -400,12 +400,12 @@ def the_library_keeps_what_it_was_lent() -> None:
 
 
 def forget_to_wait() -> None:
-    """Break the library: streams do not wait for each other."""
+    """Break the library so that streams do not wait for each other."""
     cupy.cuda.runtime.streamWaitEvent = lambda *_: None
 
 
 def forget_to_keep() -> None:
-    """Break the library: what it was lent is let go before it is read."""
+    """Break the library so that it releases lent memory before it is read."""
     from dmlgather.backends import streams
 
     streams.Kept.add = lambda *_: None  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""What the simulated GPU notices and allows. Its checks are left out on purpose, and the programs that need them show that."""
+"""Faults that the simulated GPU notices, and programs that it allows. Each check is removed once, which its program shows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.simcuda import library
 
 pytestmark = [
@@ -30,15 +31,21 @@ ENDS: dict[str, tuple[int, str]] = {
     "a_race_in_shared_memory": (ABORTED, "as thread 1 does without a barrier between them"),
     "memory_of_another_device": (ABORTED, "on device 0.*without peer access from device 1"),
 }
-"""How programs end that do not end well, and what is said then."""
+"""Endings of programs that fail, and their messages."""
 
 SETTINGS: dict[str, dict[str, int]] = {
     "a_fault_is_an_error_of_the_device": {"sticky": 1},
     "a_driver_that_is_too_old_for_the_ptx": {"ptx": 7},
 }
 
-ALLOWED = ("what_is_right", "warps_synchronise", "captures", "functions_of_the_host", "a_fault_is_an_error_of_the_device")
-"""Programs that need no check."""
+ALLOWED = (
+    "correct_kernels",
+    "warps_synchronise",
+    "a_captured_graph",
+    "functions_of_the_host",
+    "a_fault_is_an_error_of_the_device",
+)
+"""Programs that pass without any check."""
 
 LEFT_OUT = {
     "an_access_one_byte_beyond": ("memory.h", "bytes <= size - (at - address)", "bytes <= size + 1 - (at - address)"),
@@ -68,24 +75,24 @@ LEFT_OUT = {
     "an_array_let_go_too_early": ("streams.cpp", "NodeType::Empty, {*event.recorded});", "NodeType::Empty);"),
     "a_copy_between_devices_that_does_not_wait": ("streams.cpp", "if (settings.late == 0)", "if (settings.late < 2)"),
     "memory_of_the_host": ("allocations.cpp", "    if (!read && kept && !stream->capture) {", "    if (false) {"),
-    "what_captures_forbid": ("captures.cpp", "    capture.invalid = true;\n    fail(status", "    fail(status"),
+    "calls_that_captures_forbid": ("captures.cpp", "    capture.invalid = true;\n    fail(status", "    fail(status"),
 }
-"""A check of the device, by the program that needs it: the file, what is replaced, and by what."""
+"""A check of the device, by the program that needs it: the file, the replaced text, and its replacement."""
 
 FORGOTTEN = {"forget_to_wait": "the_library_waits_for_who_lends", "forget_to_keep": "the_library_keeps_what_it_was_lent"}
-"""What the library must not forget, and the program that shows it. The device only has to run work late."""
+"""Precautions of the library, and the program that needs each. The device only has to work late."""
 
 
 def run(names: list[str], path: Path | None = None) -> subprocess.CompletedProcess[str]:
     settings = SETTINGS.get(names[-1], {})
     environment = library.environment(late=1, path=path, **settings)
-    environment.pop("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", None)  # the programs say which stream they use
+    environment.pop("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", None)  # the programs choose their stream themselves
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.simcuda.programs", *names]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return processes.run(command, env=environment, timeout=300)
 
 
 def ends_well(name: str, done: subprocess.CompletedProcess[str]) -> bool:
-    """Whether the program has ended as it must."""
+    """Return True if the program has ended as expected."""
     status, said = ENDS.get(name, (0, ""))
     return done.returncode == status and re.search(said, done.stdout + done.stderr) is not None
 
@@ -97,12 +104,12 @@ def test_a_program_ends_as_it_must(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
-def test_a_check_that_is_left_out_is_missed(name: str) -> None:
+def test_a_program_fails_without_its_check(name: str) -> None:
     assert not ends_well(name, run([name], library.broken(*LEFT_OUT[name])))
 
 
 @pytest.mark.parametrize(("forgetting", "name"), FORGOTTEN.items(), ids=FORGOTTEN)
-def test_what_the_library_forgets_is_noticed(forgetting: str, name: str) -> None:
+def test_a_library_that_does_not_wait_or_keep_is_noticed(forgetting: str, name: str) -> None:
     done = run([forgetting, name])
     assert done.returncode == 1, done.stderr
     assert "AssertionError" in done.stderr

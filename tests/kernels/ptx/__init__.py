@@ -1,5 +1,5 @@
-"""Launches of the kernels in the interpreter of PTX (`tests/simcuda/`), over buffers of exact size; no CuPy, no driver.
+"""Launches of the kernels in the interpreter of PTX (`tests/simcuda/`), over buffers of exact size, without CuPy and a driver.
 
-`compile.py` calls NVRTC, `machine.py` launches. The interpreter checks every access, finds races, counts memory traffic. It is
-written from NVIDIA's PTX ISA documentation, and refuses what it does not know.
+`compile.py` calls NVRTC, and `machine.py` launches. The interpreter checks every access, finds races and counts memory traffic.
+It follows NVIDIA's PTX ISA documentation, and refuses unknown instructions.
 """

@@ -1,4 +1,4 @@
-"""The PTX of a CUDA source, by NVRTC: compiled once per content, for all test processes."""
+"""The PTX that NVRTC makes of a CUDA source, compiled once per content for all test processes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests import built
 from tests.kernels import nvrtc
 
 ARCHITECTURES = ("compute_75", "compute_90", "compute_120")
-"""Virtual architectures whose PTX is interpreted: the oldest, the one that is read as machine code too, the newest."""
+"""Interpreted virtual architectures: the oldest, the newest, and the one whose machine code is also read."""
 
 
 def ptx_of(source: str, architecture: str = "compute_90") -> str:
-    """The PTX of `source` with line numbers of it. Raises `nvrtc.CompilationError`."""
+    """Return the PTX of `source` with its line numbers. Raises `nvrtc.CompilationError`."""
     recipe = (nvrtc.version(), architecture, OPTIONS, hashlib.sha256(source.encode()).hexdigest())
 
     def build(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which instructions of the kernels' PTX launches have executed in this process."""
+"""The instructions of the kernels' PTX that launches have executed in this process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ UNREACHABLE = {
     KernelKind.GENERAL: (0, _NEITHER),
     KernelKind.CHECK: (0, _NEITHER),
 }
-"""Instructions of each kernel that are never executed: at most how many on compute_90, and why."""
+"""Instructions of each kernel that are never executed: their greatest number on compute_90, and the reason."""
 
 
 def executed(variant: Variant, kernels: Kernels = AS_WRITTEN) -> NDArray[np.bool_]:
-    """For each instruction of a kernel, whether a launch has executed it so far."""
+    """Return, for each instruction of a kernel, whether a launch has executed it."""
     return kernels.module(variant).executed(variant.name) > 0
 
 
 def never_executed(variant: Variant, kernels: Kernels = AS_WRITTEN) -> list[str]:
-    """The instructions that no launch has executed so far, each with its line of the source."""
+    """Return the instructions that no launch has executed, with their source lines."""
     instructions = kernels.module(variant).routine(variant.name).instructions
     lines = kernels.source_of(variant).splitlines()
     left = [instructions[number] for number in np.flatnonzero(~executed(variant, kernels))]

@@ -1,4 +1,4 @@
-"""Random cases: for a variant, or of any shape."""
+"""Random cases for a variant, or of any shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kernels.ptx.runs import Case
 
 
 def case_for(variant: Variant, rng: random.Random) -> Case:
-    """A case that launches the variant. Under RAISE, half of the cases have many bad indices."""
+    """Return a case that launches the variant. Under RAISE, half of the cases have many bad indices."""
     plan, alignment = plan_for(variant, rng)
     buffers = random_buffers(plan, rng)
     if buffers.indices is not None and plan.out_of_bounds is OutOfBounds.RAISE and rng.random() < 0.5:
@@ -25,7 +25,7 @@ def case_for(variant: Variant, rng: random.Random) -> Case:
 
 
 def case_for_one_of(variants: Sequence[Variant], rng: random.Random) -> Case:
-    """A case that launches these variants and no others."""
+    """Return a case that launches only these variants."""
     while True:
         case = case_for(rng.choice(variants), rng)
         if {launch.variant for launch in case.launches} <= set(variants):
@@ -33,6 +33,6 @@ def case_for_one_of(variants: Sequence[Variant], rng: random.Random) -> Case:
 
 
 def alignment_for(plan: IndexPlan, rng: random.Random) -> int:
-    """A random alignment at which the plan's fill value can be written."""
+    """Return a random alignment at which the plan's fill value can be written."""
     alignment = rng.choice((16, 16, 8, 4, 2, 1))
     return plan.element_bytes if unwritable_fill(plan, alignment) else alignment

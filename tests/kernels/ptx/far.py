@@ -1,4 +1,4 @@
-"""Plans over buffers of up to 2^45 bytes, of which only the bytes that launches touch exist."""
+"""Plans over buffers of up to 2^45 bytes. Only the bytes that launches touch exist."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ MOST_ELEMENTS = 600
 
 
 def far_plan(rng: random.Random) -> IndexPlan:
-    """A few runs of elements, far apart: specialised kernels take steps below 2^31 bytes, the general ones up to 2^41."""
+    """Return a plan for a few runs of elements that lie far apart. Specialised kernels take steps below 2^31 bytes, the general
+    ones up to 2^41.
+    """
     size, longest = rng.choice(ELEMENT_BYTES), rng.choice((2**31, 2**31, 2**41))
     outer = [rng.randint(1, 4) for _ in range(rng.randint(1, 2 if longest == 2**31 else 3))]
     shape = (*outer, rng.choice((1, 3, 40, MOST_ELEMENTS // prod(outer))))
     out_strides, out_offset = _apart(rng, shape, longest // size)
     in_strides, _ = _apart(rng, shape, longest // size)
     count = rng.choice((0, 1, 1, 2))
-    if count == 1 and rng.random() < 0.4:  # a gather along rows
+    if count == 1 and rng.random() < 0.4:  # gathers along rows
         in_strides = (*in_strides[:-1], 0)
         lookups: tuple[Lookup, ...] = (_lookup(rng, shape, (1, 64, 300), 1, 1),)
     else:
@@ -60,7 +62,7 @@ def far_plan(rng: random.Random) -> IndexPlan:
 
 
 def _apart(rng: random.Random, shape: Sequence[int], longest: int) -> tuple[tuple[int, ...], int]:
-    """Strides of up to `longest` elements in which no two coordinates meet, and the offset of the first element."""
+    """Return strides of up to `longest` elements that give all coordinates different places, and the first element's offset."""
     while True:
         strides = [1]
         for count in reversed(shape[1:]):
@@ -74,7 +76,7 @@ def _apart(rng: random.Random, shape: Sequence[int], longest: int) -> tuple[tupl
 
 
 def _lookup(rng: random.Random, shape: Sequence[int], limits: Sequence[int], step: int, along: int) -> Lookup:
-    """A lookup whose indices lie far apart. along: index elements from one element of a run to the next."""
+    """Return a lookup whose indices lie far apart. along: index elements from one element of a run to the next."""
     strides, offset = _apart(rng, shape, rng.choice((2**28, 2**35)))
     limit = rng.choice(limits)
     return Lookup((*strides[:-1], along), offset, limit, rng.choice((0, limit, limit)), step)
@@ -83,9 +85,9 @@ def _lookup(rng: random.Random, shape: Sequence[int], limits: Sequence[int], ste
 def agree(
     plan: IndexPlan, launches: Sequence[Launch], rng: random.Random, alignment: int = 16, kernels: Kernels = AS_WRITTEN
 ) -> None:
-    """Run `launches` over sparse buffers, and compare each byte with what the plan says about its element.
+    """Run `launches` over sparse buffers, and compare each byte with the byte that the plan's description gives.
 
-    The input holds `pattern`; indices are valid, bad and extreme. Raises AssertionError.
+    The input contains `pattern`. Indices are valid, bad and extreme. Raises AssertionError.
     """
     size, at = plan.element_bytes, alignment % 16
     data = _sparse(rng, INPUT, plan.in_extent * size, at, readable=True)
@@ -122,7 +124,7 @@ def _sparse(rng: random.Random, number: int, size: int, at: int, *, readable: bo
 
 
 def _index_values(plan: IndexPlan, steps: Sequence[tuple[int, ...]], rng: random.Random) -> dict[int, int]:
-    """The index at each address of the index tensor that a step looks up."""
+    """Return the index at each address of the index tensor that a step looks up."""
     values: dict[int, int] = {}
     if plan.index_type is None:
         return values
@@ -145,5 +147,5 @@ def _element(plan: IndexPlan, origin: Origin, data: Buffer) -> bytes:
 
 
 def _bytes_of(places: Sequence[int], size: int) -> NDArray[np.int64]:
-    """The offsets of the bytes of elements."""
+    """Return the offsets of the bytes of elements."""
     return (np.array(places, np.int64)[:, None] * size + np.arange(size)).reshape(-1)

@@ -1,4 +1,4 @@
-"""Launches kernels in the interpreter: buffers in, violations and counts out."""
+"""Launches kernels in the interpreter. It takes buffers, and gives violations and counts."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from tests.kernels.ptx import structures
 
 MOST_INSTRUCTIONS = 10**8
-"""Of one warp; a kernel that executes more is taken for one that does not end."""
+"""Instructions of one warp after which a kernel counts as endless."""
 MOST_THREADS, SHARED_BYTES, MOST_SHARED = 1024, 48 * 1024, 227 * 1024
-"""Threads of a block; bytes of shared memory, static and dynamic, that a block has without asking, and that devices allow."""
+"""Threads of a block; bytes of shared memory, static and dynamic: without opt-in, and the most that devices allow."""
 READABLE, WRITABLE, ATOMIC, DISCARDED = 1, 2, 4, 8
 
 _ENTRY = re.compile(r"\.entry (\w+)")
 
 
 class AssemblyError(Exception):
-    """PTX that the interpreter does not know."""
+    """PTX that the interpreter does not support."""
 
 
 class Violation(AssertionError):  # noqa: N818 - what a kernel did
-    """What a kernel did wrong: where, and what. kind: the number of the fault."""
+    """A fault of a kernel, with its place. kind: the number of the fault."""
 
     def __init__(self, kind: int, text: str) -> None:
         super().__init__(text)
@@ -37,15 +37,15 @@ class Violation(AssertionError):  # noqa: N818 - what a kernel did
 
 
 def pattern(addresses: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """What the bytes at `addresses` of a sparse buffer hold until they are stored."""
+    """Return the bytes at `addresses` of a sparse buffer before they are stored."""
     return (addresses * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(56)).astype(np.uint8)
 
 
 class Buffer:
-    """Bytes at a device address, and what a kernel may do there. Each byte of a writable buffer may be stored once a launch.
+    """Bytes at a device address, with a kernel's permissions. A launch may store each byte of a writable buffer once.
 
-    data: uint8, one dimension; None for a sparse buffer of `size` bytes, which holds `pattern` of its addresses.
-    discarded: stores are checked but not kept, and not looked at for bytes that are stored twice.
+    data: uint8, one dimension; or None for a sparse buffer of `size` bytes, which contains `pattern` of its addresses.
+    discarded: stores are checked but not kept. Bytes that are stored twice are not noticed.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Buffer:
             structures.library().ptx_sparse_delete(self.sparse)
 
     def write(self, offset: int, content: bytes) -> None:
-        """Put bytes into a sparse buffer before a launch."""
+        """Write bytes into a sparse buffer before a launch."""
         structures.library().ptx_sparse_write(self.sparse, self.address + offset, content, len(content))
 
     def read(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The bytes of a sparse buffer at `offsets`, and which of them the last launch stored."""
+        """Return the bytes of a sparse buffer at `offsets`, and which of them the last launch stored."""
         addresses = np.ascontiguousarray(offsets.astype(np.uint64) + np.uint64(self.address))
         content, stored = np.empty(len(addresses), np.uint8), np.empty(len(addresses), np.uint8)
         arguments = (addresses.ctypes.data, len(addresses), content.ctypes.data, stored.ctypes.data)
@@ -82,11 +82,11 @@ class Buffer:
         return content, stored
 
     def bytes_stored(self) -> int:
-        """Bytes that the last launch stored."""
+        """Number of bytes that the last launch stored."""
         return int(self.stored.sum()) if self.sparse is None else int(structures.library().ptx_sparse_stored(self.sparse))
 
     def begin(self) -> structures.Buffer:
-        """The buffer before a launch."""
+        """Return the buffer's state before a launch."""
         if self.sparse is None:
             self.stored[:] = 0
         else:
@@ -96,7 +96,7 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """First address behind the buffer."""
         return self.address + self.size
 
 
@@ -104,9 +104,9 @@ class Buffer:
 class Traffic:
     """Accesses of one buffer. A request is one instruction of one warp.
 
-    sectors, lines, bytes: distinct ones (of 32, 128 and 1 bytes) of each request, summed. fetched: distinct sectors of each
-    block, summed: what is fetched if a block finds again what it has loaded, and nothing that another block has loaded.
-    distinct: distinct sectors of the launch (of the blocks that were run).
+    sectors, lines, bytes: distinct sectors (32 bytes), lines (128 bytes) and bytes of each request, summed. fetched: distinct
+    sectors of each block, summed: the fetched sectors if a block's loads stay in its cache and blocks share no cache.
+    distinct: distinct sectors of the launch (of the executed blocks).
     """
 
     requests: int = 0
@@ -119,10 +119,10 @@ class Traffic:
 
 @dataclass(slots=True)
 class Counts:
-    """What the blocks of a launch executed. loads and stores: for each buffer, in the order in which they were given.
+    """Counts of the executed blocks of a launch. loads and stores: for each buffer, in the given order.
 
-    instructions: of warps; thread_instructions: of threads. shared_passes: through the banks of shared memory; shared_least: as
-    many as there would be without bank conflicts.
+    instructions: of warps; thread_instructions: of threads. shared_passes: passes through the banks of shared memory;
+    shared_least: the number of passes without bank conflicts.
     """
 
     threads: int = 0
@@ -138,7 +138,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction as the PTX has it, and its line of the CUDA source."""
+    """An instruction of the PTX with its line of the CUDA source."""
 
     text: str
     line: int
@@ -146,8 +146,8 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """One entry point. executed: for each instruction, how many warps have executed it so far, for some thread at least; a branch
-    need not be taken. static_shared: bytes.
+    """An entry point. executed: for each instruction, the number of warps that have executed it for some thread. A branch need
+    not be taken. static_shared: bytes.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Routine:
 
     @property
     def instructions(self) -> list[Instruction]:
-        """In order."""
+        """The instructions in order."""
         library, numbers = structures.library(), range(len(self.executed))
         return [
             Instruction(library.ptx_text(self.handle, each).decode(), library.ptx_line(self.handle, each)) for each in numbers
@@ -166,7 +166,7 @@ class Routine:
 
 
 class Module:
-    """PTX, ready to launch. source: the CUDA source, whose lines violations show."""
+    """PTX that is ready to launch. source: the CUDA source, for the lines of violations."""
 
     def __init__(self, text: str, source: str = "") -> None:
         self.text, self._lines = text, source.splitlines()
@@ -179,7 +179,7 @@ class Module:
         return tuple(_ENTRY.findall(self.text))
 
     def routine(self, name: str) -> Routine:
-        """An entry point. Raises `AssemblyError` where the interpreter does not know the module's PTX."""
+        """Return an entry point. Raises `AssemblyError` if the interpreter does not support the module's PTX."""
         if not self._program:
             error = ctypes.create_string_buffer(1000)
             self._program = structures.library().ptx_read(self.text.encode(), error, len(error))
@@ -195,7 +195,7 @@ class Module:
         return self._routines[name]
 
     def executed(self, name: str) -> NDArray[np.uint64]:
-        """For each instruction, how many warps have executed it so far, for some thread at least; a branch need not be taken."""
+        """Return `executed` of an entry point."""
         return self.routine(name).executed
 
     def launch(
@@ -213,9 +213,8 @@ class Module:
     ) -> Counts | None:
         """Run the kernel over `buffers`. Raises `Violation`.
 
-        arguments: the by-value parameter. shared_bytes: dynamic. shared_limit: what the kernel has asked for. blocks: which to
-        run, without a step; all without it.
-        counts: count instructions and traffic.
+        arguments: the by-value parameter. shared_bytes: dynamic. shared_limit: the opted-in limit. blocks: a range without a
+        step, or all by default. counts: count instructions and traffic.
         """
         routine, chosen = self.routine(name), range(grid) if blocks is None else blocks
         if len(arguments) != routine.parameter_bytes:

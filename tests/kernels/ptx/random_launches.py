@@ -1,7 +1,7 @@
 """Random launches of every kernel in the interpreter, compared with the reference: `ci/heavy interpret`.
 
-Each round has a plan for every variant, plans of any shape, and far apart ones. A round ends with its first failure, and the next
-one begins; the commands that repeat failed rounds are printed last. Prints the share of instructions that ran.
+Each round has a plan for every variant, plans of any shape, and far apart ones. A round ends at its first failure, and the next
+one begins. The commands that repeat failed rounds are printed last. Prints the share of instructions that were executed.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from tests.kernels.ptx.runs import Case, Kernels, differs
 EACH = 2
 """Cases for each variant in a round."""
 OTHERS = 40
-"""Plans of any shape, runs, and far apart plans in a round, of each so many."""
+"""Number of plans of any shape, of runs, and of far apart plans in a round."""
 AT_ONCE = 4
-"""Rounds of an architecture that are handed to the worker processes together."""
+"""Rounds of an architecture given to the worker processes at a time."""
 MOST_FAILURES = 30
-"""After so many failed rounds, nothing new is to be expected of more."""
+"""Number of failed rounds after which no more are run."""
 
 
 @dataclass(slots=True)
 class Round:
-    """What came of a round. failure: what went wrong, if anything. ran: for each kernel, which of its instructions have."""
+    """The result of a round. failure: the fault, if any. ran: for each kernel, the instructions that were executed."""
 
     architecture: str
     seed: int
@@ -53,7 +53,7 @@ class Round:
 
 
 def run_round(architecture: str, seed: int, each: int) -> Round:
-    """A round on an architecture, ended by the first failure. each: cases for each variant."""
+    """Run a round on an architecture up to the first failure. each: cases for each variant."""
     rng, kernels, done = random.Random(seed), Kernels(architecture), Round(architecture, seed)
     plan: IndexPlan | None = None
     try:
@@ -68,14 +68,14 @@ def run_round(architecture: str, seed: int, each: int) -> Round:
             launches = launches_for(plan, alignment, 0)
             done.launches += len(launches)
             far.agree(plan, launches, rng, alignment, kernels)
-    except Exception as error:  # of any kind: the other rounds are run all the same
+    except Exception as error:  # any exception: the other rounds still run
         done.failure = f"{type(error).__name__}: {error}\n{plan}"
     done.ran = {variant.name: executed(variant, kernels) for variant in VARIANTS}
     return done
 
 
 def cases(rng: random.Random, each: int) -> Iterator[Case]:
-    """As many cases for each variant, and others of any shape."""
+    """Yield `each` cases for each variant, and cases of any shape."""
     for variant in VARIANTS:
         for _ in range(each):
             yield case_for(variant, rng)
@@ -88,7 +88,7 @@ def cases(rng: random.Random, each: int) -> Iterator[Case]:
 
 
 def rounds(launches: int, seed: int, architectures: Sequence[str], pool: Executor) -> Iterator[Round]:
-    """Rounds on all architectures in turn, until they have had so many launches or have failed too often."""
+    """Yield rounds on all architectures in turn, up to a number of launches or of failures."""
     total, failures, drawn = 0, 0, random.Random(seed)
     while total < launches and failures < MOST_FAILURES:
         jobs = [(name, drawn.getrandbits(48), EACH) for name in architectures for _ in range(AT_ONCE)]
@@ -98,13 +98,13 @@ def rounds(launches: int, seed: int, architectures: Sequence[str], pool: Executo
 
 
 def command(done: Round) -> str:
-    """What repeats a round."""
+    """Return the command that repeats a round."""
     older = "--nvrtc12 " if nvrtc.version().startswith("12.") else ""
     return f"ci/heavy interpret {older}--round {done.seed} --architectures {done.architecture}"
 
 
 def main(arguments: Sequence[str] | None = None, pool: Executor | None = None) -> int:
-    """The command. Returns its exit code: 1 for failures."""
+    """Run the command. Return its exit status: 1 for failures."""
     parser = argparse.ArgumentParser("ci/heavy interpret", description=__doc__)
     parser.add_argument("launches", nargs="?", type=int, default=20_000, help="of all architectures together (20000)")
     parser.add_argument("seed", nargs="?", type=int, help="(the run's)")
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None, pool: Executor | None = None) -
 
 
 def share(ran: dict[str, NDArray[np.bool_]]) -> str:
-    """How many instructions have run, and what is known about the others."""
+    """Return the number of executed instructions, and known facts about the others."""
     every = sum(len(which) for which in ran.values())
     left = {variant.kind: 0 for variant in VARIANTS}
     for variant in VARIANTS:

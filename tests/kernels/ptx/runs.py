@@ -1,4 +1,4 @@
-"""Executes plans as a device would: their launches over NVRTC's PTX, in buffers of exact size at addresses of a device."""
+"""Executes plans like a device: launches of NVRTC's PTX, in buffers of exact size at addresses of a device."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ FARTHEST = 2**45
 
 @functools.cache
 def module_of(source: str, architecture: str) -> Module:
-    """The kernels of a source, read once by each process."""
+    """Return the kernels of a source, read once per process."""
     return Module(ptx_of(source, architecture), source)
 
 
 def whole_unit(variant: Variant) -> str:
-    """The source of the unit that has the variant."""
+    """Return the source of the unit that contains the variant."""
     return unit_source(variant.unit)
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The kernels that launches run. source_of: a source with the variant's entry point."""
+    """The kernels of launches. source_of: returns a source with the variant's entry point."""
 
     architecture: str = "compute_90"
     source_of: Callable[[Variant], str] = whole_unit
 
     def module(self, variant: Variant) -> Module:
-        """The module that has the variant's entry point."""
+        """Return the module with the variant's entry point."""
         return module_of(self.source_of(variant), self.architecture)
 
 
 AS_WRITTEN = Kernels()
 """The project's kernels."""
 ALONE = Kernels(source_of=kernel_source)
-"""The same, each compiled alone."""
+"""The project's kernels, each compiled alone."""
 
 
 def broken(before: str, after: str) -> Kernels:
-    """The kernels with `before` in their source replaced by `after`, each compiled alone."""
+    """Return the kernels with `after` instead of `before` in their source, each compiled alone."""
 
     def source_of(variant: Variant) -> str:
         text = kernel_source(variant)
@@ -69,20 +69,20 @@ def broken(before: str, after: str) -> Kernels:
 
 
 INPUT, INDICES, OUTPUT, WORD, TABLE = range(5)
-"""The buffers of a launch, by number."""
+"""The numbers of a launch's buffers."""
 
 
 def address(rng: random.Random, buffer: int, size: int, at: int = 0) -> int:
-    """A place for a buffer of `size` bytes (up to FARTHEST), apart from those of the other numbers.
+    """Return an address for a buffer of `size` bytes (up to FARTHEST), apart from the buffers of other numbers.
 
-    It is `at` modulo 16, and the buffer lies across a multiple of 2^32, or begins or ends there.
+    The address is `at` modulo 16. The buffer contains a multiple of 2^32, or begins or ends at one.
     """
     boundary = 4 * FARTHEST * (1 + 64 * buffer + rng.randrange(64)) + 2 * FARTHEST + 2**32 * rng.randrange(2**10)
     return boundary - 16 * rng.randint(0, -(-size // 16)) + at
 
 
 class Word:
-    """Where launches report the smallest offset of a bad index, under RAISE."""
+    """The word in which launches report the smallest offset of a bad index under RAISE."""
 
     def __init__(self, rng: random.Random) -> None:
         self._value = np.full(1, NOTHING_BAD, np.uint64)
@@ -90,7 +90,7 @@ class Word:
 
     @property
     def first_bad(self) -> int | None:
-        """The smallest offset that was reported; None without one."""
+        """The smallest reported offset, or None."""
         value = int(self._value[0])
         return None if value == NOTHING_BAD else value
 
@@ -105,7 +105,7 @@ class Placed:
     word: Word | None
 
     def run(self, launch: Launch, rng: random.Random, kernels: Kernels = AS_WRITTEN) -> None:
-        """Run a launch, with its table at an address that `rng` draws. Raises Violation."""
+        """Run a launch with its table at an address from `rng`. Raises Violation."""
         table = Buffer(address(rng, TABLE, len(launch.table)), np.frombuffer(launch.table, np.uint8), readable=True)
         word = self.word.buffer if self.word else None
         source = self.data.address if launch.input_in_table is None else table.address + launch.input_in_table
@@ -126,7 +126,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A plan, its buffers and how it is launched. in_at, out_at: addresses of input and output modulo 16."""
+    """A plan with its buffers and launch parameters. in_at, out_at: addresses of input and output modulo 16."""
 
     plan: IndexPlan
     buffers: PlanBuffers
@@ -145,9 +145,9 @@ class Case:
         shared_bytes: int = SHARED_BYTES,
         specialise: bool = True,
     ) -> Case:
-        """With pointers that are multiples of `alignment` and of no more (up to 16).
+        """Return a case with pointers that are multiples of `alignment`, but of no greater power of two up to 16.
 
-        multiprocessors: 0 lets threads walk in the smallest plans. shared_bytes: that the device allows a block. specialise:
+        multiprocessors: 0 lets threads walk in the smallest plans. shared_bytes: the device's limit for a block. specialise:
         False runs the general kernels.
         """
         at = alignment % 16
@@ -155,20 +155,20 @@ class Case:
 
     @classmethod
     def at(cls, plan: IndexPlan, buffers: PlanBuffers, in_at: int, out_at: int) -> Case:
-        """With those pointers, planned for the alignment that they have."""
+        """Return a case with these pointers, planned for their alignment."""
         return cls(plan, buffers, launches_for(plan, gcd(16, in_at, out_at), 0), in_at, out_at)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a case left behind: the output's bytes, and the smallest offset of a bad index under RAISE."""
+    """The result of a case: the output's bytes, and the smallest offset of a bad index under RAISE."""
 
     out: bytes
     first_bad: int | None
 
 
 def execute(case: Case, kernels: Kernels = AS_WRITTEN) -> Result:
-    """Run a case over copies of its buffers, whose addresses follow from their content. Raises Violation."""
+    """Run a case over copies of its buffers. Their addresses depend on their contents. Raises Violation."""
     given = case.buffers
     data, target = _bytes(given.data), _bytes(given.out)
     rng = random.Random(target.tobytes()[:64] + data.tobytes()[:64])
@@ -199,26 +199,26 @@ def run(
     architecture: str = AS_WRITTEN.architecture,
     **how: Any,
 ) -> int | None:
-    """Execute `plan` over three buffers, with the contract of `backends.reference.run`. how: as `Case.of`. Raises Violation."""
+    """Execute `plan` over three buffers, like `backends.reference.run`. how: arguments of `Case.of`. Raises Violation."""
     result = execute(Case.of(plan, PlanBuffers(data, indices, out), **how), Kernels(architecture))
     out.view(np.uint8)[:] = np.frombuffer(result.out, np.uint8)
     return result.first_bad
 
 
 def differs(case: Case, kernels: Kernels = AS_WRITTEN) -> bool:
-    """Whether the result is not the reference's. Raises Violation."""
+    """Return True if the result differs from the reference's. Raises Violation."""
     found, right = execute(case, kernels), case.buffers.out.copy()
     bad = reference.run(case.plan, case.buffers.data, case.buffers.indices, right)
     return found.first_bad != bad or (bad is None and found.out != right.tobytes())
 
 
 def mismatches(cases: Iterable[Case], kernels: Kernels = AS_WRITTEN) -> list[int]:
-    """Numbers of the cases whose result is not the reference's. Raises Violation."""
+    """Return the numbers of the cases whose result differs from the reference's. Raises Violation."""
     return [number for number, case in enumerate(cases) if differs(case, kernels)]
 
 
 def judged(case: Case, before: str, after: str) -> tuple[str, str]:
-    """What is wrong with a case, "" if nothing: with the kernels as written, and with `before` in them replaced by `after`."""
+    """Return the fault of a case, or "", with the kernels unchanged and with `after` instead of `before` in them."""
     return _wrong(case, ALONE), _wrong(case, broken(before, after))
 
 

@@ -1,4 +1,4 @@
-"""The structures that Python and the interpreter share (`tests/simcuda/calls.cpp`), and the interpreter's functions."""
+"""The structures that Python and the interpreter (`tests/simcuda/calls.cpp`) share, and the interpreter's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the interpreter refuses, each by a kernel of a few lines that does it; and what it must not refuse."""
+"""Faults that the interpreter reports, each in a kernel of a few lines, and correct code that it must accept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Module, Violation
 
 INPUT, OUTPUT, WORD = (5 << 32) - 64, (7 << 32) - 128, 9 << 32
-"""Addresses; input and output contain a multiple of 2^32."""
+"""Addresses. Input and output contain a multiple of 2^32."""
 
 HEAD = """
 struct Arguments { const unsigned* in; unsigned* out; unsigned long long* word; int n; };
@@ -27,7 +27,7 @@ def kernel(body: str) -> Module:
 
 
 def launched(module: Module, *, block: int = 64, grid: int = 1, shared: int = 256, n: int = 4) -> NDArray[np.uint32]:
-    """Run over 64 words of input (their numbers), 64 of output and one word for atomic operations."""
+    """Run a kernel over 64 words of input (their numbers), 64 words of output and one word for atomic operations."""
     data, out, word = np.arange(64, dtype=np.uint32), np.full(64, 0xCDCDCDCD, np.uint32), np.full(8, 255, np.uint8)
     buffers = [
         Buffer(INPUT, data.view(np.uint8), readable=True),
@@ -185,11 +185,11 @@ RIGHT: dict[str, tuple[str, Callable[[int], int]]] = {
 
 
 @pytest.mark.parametrize(("body", "meaning"), RIGHT.values(), ids=RIGHT)
-def test_what_is_right_is_not_reported(body: str, meaning: Callable[[int], int]) -> None:
+def test_a_right_kernel_is_not_reported(body: str, meaning: Callable[[int], int]) -> None:
     assert launched(kernel(body)).tolist() == [meaning(t) for t in range(64)]
 
 
-def test_a_sparse_buffer_holds_what_was_put_there_and_a_pattern_elsewhere() -> None:
+def test_a_sparse_buffer_has_written_bytes_and_a_pattern() -> None:
     module = kernel("a.out[t] = a.in[1ull * t * a.n];")
     step = 2**31 - 1
     data = Buffer(INPUT, None, size=64 * 4 * step, readable=True)
@@ -207,7 +207,7 @@ def test_a_sparse_buffer_holds_what_was_put_there_and_a_pattern_elsewhere() -> N
         assert found.tolist() == expected.tolist()
 
 
-def test_instructions_are_counted_where_they_are_executed() -> None:
+def test_executed_instructions_are_counted() -> None:
     module = kernel("if (a.n > 100) a.out[t] = 7; else a.out[t] = a.in[t];")
     steps = module.routine("tried").instructions
     loads = [number for number, step in enumerate(steps) if step.text.startswith("ld.global")]

@@ -1,4 +1,4 @@
-"""Floating-point instructions against NumPy's arithmetic, and directed rounding against exact fractions."""
+"""Floating-point instructions. Judges: NumPy's arithmetic, and exact fractions for directed rounding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.kernels.ptx.machine import Buffer, Module
-from tests.kernels.ptx.test_instructions import RESULTS, SOURCES, THREADS, program
+from tests.kernels.ptx.test_instructions import THREADS, program, results_of
 
 DTYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -26,7 +25,7 @@ SPECIAL = (0.0, -0.0, 1.0, -1.5, 0.5, 1.5, 2.5, 1e-40, -1e-40, 3e38, 1e30, -7e9,
 
 
 def drawn(rng: random.Random, kind: str) -> NDArray[Any]:
-    """Special values, and any bits."""
+    """Return special values and random bits."""
     dtype = np.dtype(DTYPES[kind])
     found = np.frombuffer(rng.randbytes(THREADS * dtype.itemsize), dtype).copy()
     if kind[0] in "us":
@@ -39,15 +38,12 @@ def drawn(rng: random.Random, kind: str) -> NDArray[Any]:
 
 
 def executed(instruction: str, result: str, kinds: list[str], given: list[NDArray[Any]]) -> NDArray[Any]:
-    """What an instruction makes of arrays, one element a thread."""
+    """Return the result of an instruction for arrays, one element per thread."""
     names = {kind: "f16" if kind == "bf16" else kind for kind in (result, *kinds)}
     taken = np.zeros((THREADS, 4, 8), np.uint8)
     for number, array in enumerate(given):
         taken[:, number, : array.itemsize] = array.view(np.uint8).reshape(THREADS, array.itemsize)
-    module = Module(program(instruction, names[result], [names[kind] for kind in kinds]))
-    found = np.zeros((THREADS, 8), np.uint8)
-    buffers = [Buffer(SOURCES, taken.reshape(-1), readable=True), Buffer(RESULTS, found.reshape(-1), writable=True)]
-    module.launch("tried", 1, np.array([SOURCES, RESULTS], np.uint64).tobytes(), buffers, block=THREADS)
+    found = results_of(program(instruction, names[result], [names[kind] for kind in kinds]), taken)
     if result == "pred":
         return found[:, :4].copy().view(np.uint32).reshape(-1)
     dtype = np.dtype(DTYPES[result])
@@ -59,7 +55,7 @@ def small_is_zero(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def clipped(kind: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Whole numbers of floating-point ones: toward zero, within the type's range, 0 for NaN."""
+    """Return floating-point numbers as integers: truncated, clipped to the type's range, and 0 for NaN."""
     info = np.iinfo(DTYPES[kind])
 
     def convert(array: NDArray[Any]) -> NDArray[Any]:
@@ -132,9 +128,11 @@ CASES += [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of what NaN and infinite numbers give
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns about results of NaN and infinite numbers
 @pytest.mark.parametrize(("instruction", "result", "sources", "meaning"), CASES, ids=[case[0] for case in CASES])
-def test_an_instruction(instruction: str, result: str, sources: str, meaning: Any, rng: random.Random) -> None:
+def test_a_float_instruction_equals_numpys_arithmetic(
+    instruction: str, result: str, sources: str, meaning: Any, rng: random.Random
+) -> None:
     kinds = sources.split()
     given = [drawn(rng, kind) for kind in kinds]
     found, expected = executed(instruction, result, kinds, given), np.asarray(meaning(*given))
@@ -147,7 +145,7 @@ def test_an_instruction(instruction: str, result: str, sources: str, meaning: An
 
 
 def directed(value: Fraction, dtype: Any, direction: str) -> Any:
-    """The nearest number of the type that is not beyond `value` in a direction."""
+    """Return the nearest number of the type that is not beyond `value` in a direction."""
     down = direction == "rm" or (direction == "rz" and value >= 0)
     found = dtype(float(value))
     while Fraction(float(found)) > value if down else Fraction(float(found)) < value:
@@ -162,7 +160,7 @@ def directed(value: Fraction, dtype: Any, direction: str) -> Any:
 @pytest.mark.parametrize("direction", ["rz", "rm", "rp"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("name", ["add", "mul", "fma"])
-def test_directed_rounding(name: str, kind: str, direction: str, rng: random.Random) -> None:
+def test_directed_rounding_is_exact(name: str, kind: str, direction: str, rng: random.Random) -> None:
     dtype, count = DTYPES[kind], 3 if name == "fma" else 2
     given = [np.array([rng.uniform(-2, 2) for _ in range(THREADS)], dtype) for _ in range(count)]
     found = executed(f"{name}.{direction}.{kind}", kind, [kind] * count, given)

@@ -1,4 +1,4 @@
-"""Each instruction against Python's integers, by the PTX ISA's descriptions; and that unknown ones are refused."""
+"""Each instruction against Python's integers, by the descriptions of the PTX ISA. Unknown instructions are refused."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.kernels.ptx.machine import AssemblyError, Buffer, Module
 
 THREADS = 96
 SOURCES, RESULTS = 1 << 33, 1 << 34
 CHOICES = {8: "h", 16: "h", 32: "r", 64: "d", 1: "p"}
-"""The register of each width, by the letter in the texts below."""
+"""The register for each width, by the letter in the texts below."""
 
 HEAD = """
 .version 9.0
@@ -72,7 +73,7 @@ def extracted(kind: str) -> Callable[[int, int, int], int]:
 
     def extract(a: int, position: int, length: int) -> int:
         position, length = position % 256, length % 256
-        bits = a >> position  # of a signed number, its sign goes on
+        bits = a >> position  # a signed number is extended with its sign
         if kind[0] == "u":
             return int(bits % 2**length)
         return bits if length >= width else signed(bits, length) if length else 0
@@ -85,7 +86,7 @@ def divided(a: int, b: int) -> int:
 
 
 Case = tuple[str, str, str, Callable[..., int]]
-"""An instruction, the type of its result, the types of its sources, and what the result is."""
+"""An instruction, the type of its result, the types of its sources, and a function for the result."""
 
 
 def by_table(a: int, b: int, c: int, table: int) -> int:
@@ -189,7 +190,7 @@ def register(kind: str, number: int) -> str:
 
 
 def program(instruction: str, result: str, sources: list[str]) -> str:
-    """Thread t reads its sources at 32 t, eight bytes each, and writes the result at 8 t."""
+    """Return a kernel whose thread t reads its sources of eight bytes at 32 t, and writes the result at 8 t."""
     lines = [HEAD, "\tld.param.u64 %at2, [tried_param_0];", "\tld.param.u64 %at1, [tried_param_0+8];", "\tmov.u32 %r8, %tid.x;"]
     lines += ["\tmad.wide.u32 %at0, %r8, 32, %at2;", "\tmad.wide.u32 %at1, %r8, 8, %at1;"]
     for number, kind in enumerate(sources):
@@ -207,8 +208,28 @@ def program(instruction: str, result: str, sources: list[str]) -> str:
     return "\n".join([*lines, "\tret;", "\n}\n"])
 
 
+def results_of(text: str, sources: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the eight bytes of each thread's result. Bytes that a thread does not store are 0xCD."""
+    results = np.full((THREADS, 8), 0xCD, np.uint8)
+    buffers = [
+        Buffer(SOURCES, sources.reshape(-1).view(np.uint8), readable=True),
+        Buffer(RESULTS, results.reshape(-1), writable=True),
+    ]
+    Module(text).launch("tried", 1, np.array([SOURCES, RESULTS], np.uint64).tobytes(), buffers, block=THREADS)
+    return results
+
+
+def result_of(*lines: str, size: int) -> int:
+    """Return the number of `size` bytes that a single thread stores at %at1."""
+    text = "\n\t".join([HEAD, "ld.param.u64 %at1, [tried_param_0+8];", *lines, "ret;\n\n}\n"])
+    result = np.zeros(size, np.uint8)
+    buffers = [Buffer(RESULTS, result, writable=True)]
+    Module(text).launch("tried", 1, bytes(8) + RESULTS.to_bytes(8, "little"), buffers, block=1)
+    return int.from_bytes(result.tobytes(), "little")
+
+
 def values(rng: random.Random, kind: str, shift: bool) -> int:
-    """A random value: an extreme one, a small one or any."""
+    """Return a random value, often extreme or small."""
     width = width_of(kind)
     if kind == "pred":
         return rng.randint(0, 1)
@@ -218,7 +239,7 @@ def values(rng: random.Random, kind: str, shift: bool) -> int:
 
 
 @pytest.mark.parametrize(("instruction", "result", "sources", "meaning"), CASES, ids=[case[0] for case in CASES])
-def test_an_instruction(instruction: str, result: str, sources: str, meaning: Any, rng: random.Random) -> None:
+def test_integer_instructions_equal_python(instruction: str, result: str, sources: str, meaning: Any, rng: random.Random) -> None:
     kinds = sources.split()
     taken = np.zeros((THREADS, 4), np.uint64)
     expected = []
@@ -229,14 +250,7 @@ def test_an_instruction(instruction: str, result: str, sources: str, meaning: An
         taken[thread, : len(given)] = given
         meant = [signed(value, width_of(kind)) if kind[0] == "s" else value for value, kind in zip(given, kinds, strict=True)]
         expected.append(int(meaning(*meant)) % 2 ** max(width_of(result), 8))
-    module = Module(program(instruction, result, kinds))
-    found = np.full((THREADS, 8), 0xCD, np.uint8)
-    buffers = [
-        Buffer(SOURCES, taken.reshape(-1).view(np.uint8), readable=True),
-        Buffer(RESULTS, found.reshape(-1), writable=True),
-    ]
-    arguments = np.array([SOURCES, RESULTS], np.uint64).tobytes()
-    module.launch("tried", 1, arguments, buffers, block=THREADS)
+    found = results_of(program(instruction, result, kinds), taken)
     size = max(width_of(result), 32 if result == "pred" else 8) // 8
     assert [int.from_bytes(row[:size].tobytes(), "little") for row in found] == expected
     assert (found[:, size:] == 0xCD).all()
@@ -250,13 +264,10 @@ def test_an_instruction(instruction: str, result: str, sources: str, meaning: An
         ("{ .reg .b32 tmp; mov.b64 {tmp, %r5}, %d0; }", 0x12345678),
     ],
 )
-def test_half_of_a_register(instruction: str, meant: int) -> None:
-    """The last form is that of NVRTC 13.0."""
-    lines = ["\tld.param.u64 %at1, [tried_param_0+8];", "\tmov.u64 %d0, 1311768467463790320;", instruction]
-    module = Module("\n".join([HEAD, *lines, "\tst.global.b32 [%at1], %r5;", "\tret;", "\n}\n"]))
-    found = np.zeros(4, np.uint8)
-    module.launch("tried", 1, bytes(8) + RESULTS.to_bytes(8, "little"), [Buffer(RESULTS, found, writable=True)], block=1)
-    assert int.from_bytes(found.tobytes(), "little") == meant
+def test_mov_packs_and_unpacks_halves_of_a_register(instruction: str, meant: int) -> None:
+    """NVRTC 13.0 uses the last form."""
+    lines = "mov.u64 %d0, 1311768467463790320;", instruction, "st.global.b32 [%at1], %r5;"
+    assert result_of(*lines, size=4) == meant
 
 
 @pytest.mark.parametrize(
@@ -269,11 +280,7 @@ def test_half_of_a_register(instruction: str, meant: int) -> None:
     ],
 )
 def test_a_negative_constant_has_the_width_of_its_operand(instruction: str, meant: int) -> None:
-    lines = ["\tld.param.u64 %at1, [tried_param_0+8];", "\tmov.u32 %r0, 5;", f"\t{instruction}", "\tst.global.b64 [%at1], %d5;"]
-    module = Module("\n".join([HEAD, *lines, "\tret;", "\n}\n"]))
-    found = np.zeros(8, np.uint8)
-    module.launch("tried", 1, bytes(8) + RESULTS.to_bytes(8, "little"), [Buffer(RESULTS, found, writable=True)], block=1)
-    assert int.from_bytes(found.tobytes(), "little") == meant
+    assert result_of("mov.u32 %r0, 5;", instruction, "st.global.b64 [%at1], %d5;", size=8) == meant
 
 
 @pytest.mark.parametrize(

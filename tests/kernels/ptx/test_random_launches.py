@@ -1,4 +1,4 @@
-"""ci/heavy interpret goes on after a failed round, and its last lines repeat the failed ones."""
+"""ci/heavy interpret continues after a failed round, and its last lines repeat the failed rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kernels.ptx.runs import Kernels, broken
 
 
 def lines_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str, bad: int) -> list[str]:
-    """What the command prints where rounds fail whose seed is a multiple of `bad`, and none runs anything."""
+    """Return the command's output if rounds fail whose seed is a multiple of `bad`. No round runs anything."""
 
     def run_round(architecture: str, seed: int, each: int) -> Round:
         return Round(architecture, seed, launches=1, failure="" if seed % bad else "a fault")
@@ -28,11 +28,13 @@ def lines_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 def repeats(lines: list[str]) -> list[list[str]]:
-    """The arguments of the commands that repeat failures."""
+    """Return the arguments of the commands that repeat failures."""
     return [line.removeprefix("repeat: ci/heavy interpret ").split() for line in lines if line.startswith("repeat: ")]
 
 
-def test_it_goes_on_after_a_failure_and_repeats_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interpret_goes_on_after_failures_and_repeats_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = lines_of(monkeypatch, capsys, "96", "7", bad=10)
     failed = repeats(lines)
     assert 1 < len(failed) < MOST_FAILURES
@@ -43,7 +45,7 @@ def test_it_goes_on_after_a_failure_and_repeats_each(monkeypatch: pytest.MonkeyP
         assert repeats(lines_of(monkeypatch, capsys, *arguments, bad=10)) == [arguments]
 
 
-def test_it_ends_where_everything_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interpret_ends_after_many_failures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     lines = lines_of(monkeypatch, capsys, "10000", "7", bad=1)
     assert MOST_FAILURES <= len(repeats(lines)) < 2 * MOST_FAILURES
 
@@ -52,8 +54,8 @@ def test_without_a_failure_nothing_is_repeated(monkeypatch: pytest.MonkeyPatch, 
     assert lines_of(monkeypatch, capsys, "40", "7", bad=10**20)[-1].endswith("s: no violation, every result right")
 
 
-def test_a_round_says_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that writes one element too far ends its round."""
+def test_a_round_names_its_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that writes one element beyond its output ends its round."""
     source_of = broken("if (thread >= a.threads) return;", "if (thread > a.threads) return;").source_of
     monkeypatch.setattr(random_launches, "Kernels", lambda architecture: Kernels(architecture, source_of))
     monkeypatch.setattr(random_launches, "executed", lambda variant, kernels: np.zeros(1, np.bool_))

@@ -1,0 +1,25 @@
+"""Fixtures of several folders of tests."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests import seeds
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Return a random number generator."""
+    return seeds.rng()
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Disable the garbage collection."""
+    gc.disable()
+    yield
+    gc.enable()
