@@ -1,4 +1,4 @@
-"""The operator table: an entry for each of ONNX's and onnxruntime's own operators about which something is known.
+"""The operator table, with entries for operators of ONNX and onnxruntime.
 
 Constant folding, size inference and the search for shape computations read these entries.
 """
@@ -41,7 +41,7 @@ def reduction(operation: str | None = None) -> OperatorEntry:
 
 
 def runtime(types: TypeRule, **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator that only has a type rule."""
+    """Return the entry of an operator with a type rule."""
     return OperatorEntry(types=types, **columns)
 
 
@@ -118,7 +118,7 @@ _FOLLOWED: Entries = {
     "ScatterElements": moving(moves=(0, 2), rank=SAME),
     "ScatterND": moving(moves=(0, 2), rank=SAME),
 }
-"""Operators whose elements or sizes are inferred, and the family."""
+"""Operators whose elements or sizes are inferred, and the gathers and slices."""
 
 _OTHERS: Entries = {
     **for_all(
@@ -163,7 +163,7 @@ _OTHERS: Entries = {
     "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
     **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
-"""Other operators: ranks are inferred, ONNX does not evaluate them, or DirectML's caller has to know some inputs."""
+"""Other operators. Their ranks are inferred, or ONNX must not evaluate them, or DirectML's caller has to know some inputs."""
 
 _RUNTIME: Entries = {
     "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
@@ -222,7 +222,7 @@ _BLOCKS: Entries = {
     "ReorderOutput": runtime(runtime_rules.from_blocks),
     "Upsample": runtime(runtime_rules.upsampled),
 }
-"""Operators on tensors in NCHWc layout. Their sizes are the sizes in NCHW, with channels padded to whole blocks."""
+"""Operators on tensors in NCHWc layout. The shapes are those in NCHW, with channels padded to whole blocks."""
 
 OPERATORS: Entries = {
     **_FOLLOWED,
@@ -243,12 +243,12 @@ def entry_of(node: NodeProto) -> OperatorEntry:
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
-    """Return the output of a NodeProto under an opset; a list if it has several. The operator's entry must have `run`.
+    """Return the output of a NodeProto under an opset, or a list if it has several. The operator's entry must have `run`.
 
-    `inputs`: one per node.input, None for an omitted one; arrays, or ShapeArrays in place of moved ones. The result shares
-    memory with the inputs where it can.
+    `inputs`: one array per node.input, None if it is left out. Inputs whose elements are moved may be ShapeArrays. The result
+    shares memory with the inputs if possible.
 
-    Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
+    Raises TypeError for a data type that the operator's version does not list, ValueError if another rule of it is broken.
     """
     run = entry_of(node).run
     assert run is not None, f"{node.op_type} has a rule"

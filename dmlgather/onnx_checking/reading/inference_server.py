@@ -23,8 +23,8 @@ excess.
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
 """Headers. Request: kind, strict inference, data propagation, limits of seconds and of bytes of memory, most elements of a
-computed value, bytes of the model that follows. Answer: outcome, seconds taken, bytes that follow: a model, or the message of an
-error in UTF-8.
+computed value, bytes of the model that follows. Answer: outcome, seconds taken, bytes that follow: a model, or the message of
+an error in UTF-8.
 """
 
 GRAPH, NODE = b"g", b"n"
