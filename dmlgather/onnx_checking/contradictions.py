@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import eq
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
-from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
-from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values
+from dmlgather.onnx_checking.sizes.expressions import Sizes
+from dmlgather.onnx_checking.sizes.size_search import SizeSearch, constraint_on
 from dmlgather.wording import printable
 
 Shape = tuple[Size, ...]
@@ -146,15 +147,8 @@ def _always_wrong(declared: PartialType, inferred: PartialType, sizes: Sizes) ->
         return True
     pairs = [(number, size) for number, size in _pairs(declared, inferred) if isinstance(number, int) and size is not None]
     symbols = sorted(frozenset().union(*(sizes.symbols(size) for _, size in pairs)))
-    constraints = [
-        Constraint(sizes.symbols(size), partial(_is, sizes, size, number), (Crossing((size,), (), number),))
-        for number, size in pairs
-    ]
+    constraints = [constraint_on(sizes, size, partial(eq, number), number) for number, size in pairs]
     return SizeSearch(sizes, symbols, {}, ELEMENT_LIMIT).first(constraints) is None
-
-
-def _is(sizes: Sizes, size: KnownSize, number: int, values: Values) -> bool:
-    return sizes.at(size, values) == number
 
 
 def _pairs(declared: PartialType, inferred: PartialType) -> list[tuple[Size, Size]]:

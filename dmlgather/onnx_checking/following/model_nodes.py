@@ -159,8 +159,8 @@ class UndefinedRead(NamedTuple):
 
 
 class RepeatedNames(NamedTuple):
-    """A graph in which several nodes or values have one name. `names`: these names, with the number of nodes or values. `called`:
-    False for a function that nothing calls.
+    """A graph in which several nodes or values have one name. `names`: these names, with the number of nodes or values.
+    `called`: False for a function that nothing calls.
     """
 
     graph: str
@@ -173,13 +173,12 @@ class ModelContents:
     """The nodes of a model.
 
     `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
-    graph. `undefined`: reads of names that are not defined before. `repeated_names`, `redefined`: graphs in which several nodes,
-    or several values, have one name.
-    `malformed`: other nodes that
-    break their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`:
-    the model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
-    whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps and that differ from the inferred
-    ones, by the path of the graph and the tensor.
+    graph. `undefined`: reads of names that are not defined before. `repeated_names`, `redefined`: graphs in which several
+    nodes, or several values, have one name. `malformed`: other nodes that break their operator's schema: place, node, opset and
+    reason. `sizes`: the expressions behind the names of sizes. `origins`: the model input that decides a symbol. `makers`: the
+    node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors whose declared type is not the inferred one.
+    `runtime_types`: types that onnxruntime keeps and that differ from the inferred ones, by the path of the graph and the
+    tensor.
     """
 
     opsets: dict[str, int]

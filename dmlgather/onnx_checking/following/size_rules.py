@@ -200,7 +200,7 @@ def concat(call: KnownNode) -> list[Shape | None] | None:
     axis = call.integers.get("axis", 1) % rank
     columns = ([input_shape[dimension] for input_shape in known_shapes] for dimension in range(rank))
     shape = [next((size for size in sizes if isinstance(size, int)), sizes[0]) for sizes in columns]
-    shape[axis] = _folded(call, "add", [0, *(input_shape and input_shape[axis] for input_shape in shapes)])
+    shape[axis] = _folded(call, "add", [0, *(None if input_shape is None else input_shape[axis] for input_shape in shapes)])
     return [shape]
 
 
