@@ -21,10 +21,10 @@ Shape = tuple[Size, ...]
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """Two types of one tensor. `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the
-    node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type that follows from
-    the node's inputs. `runtime`: the type that onnxruntime keeps after merging both. `first_runtime`: the type that it keeps
-    before it folds constants and inlines functions. `is_output`: True if the tensor is an output of its graph. `refused`: True
-    if onnxruntime refuses to load the model.
+    node's operator, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type that
+    follows from the node's inputs. `runtime`: the type that onnxruntime keeps after merging both. `first_runtime`: the type
+    that it keeps before it folds constants and inlines functions. `is_output`: True if the tensor is an output of its graph.
+    `refused`: True if onnxruntime refuses to load the model.
     """
 
     place: str
@@ -51,12 +51,12 @@ def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callab
 
 
 def same_type(declared: PartialType, inferred: PartialType) -> bool:
-    """Return True if a declared data type may be the inferred one."""
+    """Return True if a declared data type may be the inferred data type."""
     return None in (declared.name, inferred.name) or declared.name == inferred.name
 
 
 def numbers_may_be(declared: Size, inferred: Size) -> bool:
-    """Return True if a declared size may equal an inferred one. Only numbers are compared."""
+    """Return True unless a declared and an inferred size are different numbers."""
     return not isinstance(declared, int) or not isinstance(inferred, int) or declared == inferred
 
 
@@ -71,7 +71,7 @@ def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
 
 
 def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
-    """Return the type that onnxruntime keeps of a declared and an inferred type. Sizes that differ become unknown. If the ranks
+    """Return the type that onnxruntime makes of a declared and an inferred type. Sizes that differ become unknown. If the ranks
     differ, the shape becomes unknown.
     """
     typed = inferred if declared.name is None else declared
@@ -101,7 +101,7 @@ UNNOTICED = (
 
 
 def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
-    """Return the finding about a contradiction. `sizes`: the model's."""
+    """Return the finding about a contradiction. `sizes`: the sizes of the model."""
     declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
     advice = f"remove the type of {name!r} from the model's value_info"
     if contradiction.is_output:  # ONNX's checker requires its type
@@ -134,7 +134,7 @@ def _outcome(contradiction: Contradiction) -> str:
 
 
 def _contradicts(shape: Shape | None, inferred: Shape | None) -> bool:
-    """Return True if a shape has another rank than the inferred one, or a number that differs from the inferred size."""
+    """Return True if a shape and the inferred shape have different ranks, or if the shape has a number that is not inferred."""
     if shape is None or inferred is None or len(shape) != len(inferred):
         return shape is not None
     return any(isinstance(size, int) and size != expected for size, expected in zip(shape, inferred, strict=True))

@@ -127,7 +127,7 @@ _OTHERS: Entries = {
     **for_all(RANKED, "HardSigmoid", "HardSwish", "InstanceNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
     **for_all(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
     **for_all(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
-    **for_all(OperatorEntry(rank=size_rules.recurrent_ranks), "LSTM", "GRU", "RNN"),
+    **for_all(OperatorEntry(rank=size_rules.fixed_ranks(4, 3, 3, inputs=(3,))), "LSTM", "GRU", "RNN"),
     # Not evaluated: windows, padding and sums may need far more memory than the inputs and outputs.
     **for_all(OperatorEntry(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
     **for_all(OperatorEntry(rank=size_rules.kernel_rank(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
@@ -137,7 +137,7 @@ _OTHERS: Entries = {
     "Col2Im": OperatorEntry(evaluated=False, host=(1, 2)),  # image_shape, block_shape
     "DFT": OperatorEntry(evaluated=False, host=(1, 2)),  # dft_length, axis
     "MelWeightMatrix": OperatorEntry(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
-    "STFT": OperatorEntry(evaluated=False, rank=size_rules.rank_four, host=(1, 3)),  # frame_step, frame_length
+    "STFT": OperatorEntry(evaluated=False, rank=size_rules.fixed_ranks(4), host=(1, 3)),  # frame_step, frame_length
     # Not evaluated: ONNX and runtimes round differently.
     "AffineGrid": OperatorEntry(evaluated=False, host=(1,)),  # size
     "GridSample": OperatorEntry(evaluated=False),

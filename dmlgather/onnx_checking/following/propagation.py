@@ -18,7 +18,7 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode, SizeRu
 from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
-from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
+from dmlgather.onnx_checking.reading.local_functions import FunctionCall, function_graph, function_name
 from dmlgather.onnx_checking.reading.shape_inference import MISTAKEN
 from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
@@ -32,10 +32,7 @@ types of loops and function calls may take another 4,000 steps.
 """
 
 STEPS_OF_CALL = 20
-"""The number of steps that a shape inference of a function counts as."""
-
-NO_TYPES: Mapping[str, PartialType] = {}
-NO_VALUES: Mapping[str, Value] = {}
+"""Steps that are counted for one shape inference of a function."""
 
 
 class Propagation:
@@ -113,15 +110,15 @@ class Propagation:
         opset: int,
         outer: Scope,
         graph: GraphProto,
-        values: Mapping[str, Value] = NO_VALUES,
-        types: Mapping[str, PartialType] = NO_TYPES,
+        values: Mapping[str, Value] | None = None,
+        types: Mapping[str, PartialType] | None = None,
     ) -> Scope | None:
         """Visit a graph inside a node, and return its scope. Returns None if the visit takes too many steps."""
         self.steps -= 1 + len(graph.initializer)  # a scope costs as well
         if self.steps < 0:
             return None
         scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, input_values=values)
-        for name, type_ in types.items():
+        for name, type_ in (types or {}).items():
             scope.learn_input(name, type_)
             scope.retyped = True
         return scope if self._visit_all(graph, opset, scope) else None
@@ -148,23 +145,18 @@ class Propagation:
         if key is None or not (_is_open(node, scope) and (lacks_shape or _helps(node, scope))):
             return
         with self._types_alone():
-            self._visit_function(key, node, scope)
-
-    def _visit_function(self, key: Key, node: NodeProto, scope: Scope) -> None:
-        """Infer the types in a function for one call. Store the types of the call's outputs."""
-        self.steps -= STEPS_OF_CALL
-        if self.steps < 0:
-            return
-        functions = self.file.functions
-        call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
-        function, outer_symbols = functions.without_declarations(key), names.snapshot()
-        graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
-        input_values = dict(zip(function.input, call.values, strict=False))
-        inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), input_values=input_values)
-        if self._visit_all(graph, own_opset(function.opset_import), inner):
-            for name, result in zip(node.output, inner.results, strict=False):
-                if name:
-                    scope.learn_type(name, outer_symbols.outside(inner.type(result)))
+            self.steps -= STEPS_OF_CALL
+            if self.steps < 0:
+                return
+            call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
+            function, outer_symbols = self.file.functions.without_declarations(key), names.snapshot()
+            graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
+            input_values = dict(zip(function.input, call.values, strict=False))
+            inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), input_values=input_values)
+            if self._visit_all(graph, own_opset(function.opset_import), inner):
+                for name, result in zip(node.output, inner.results, strict=False):
+                    if name:
+                        scope.learn_type(name, outer_symbols.outside(inner.type(result)))
 
     def _follow(self, call: KnownNode, scope: Scope) -> None:
         """Store the types and values of the outputs of a node of ONNX's own domain without graphs."""

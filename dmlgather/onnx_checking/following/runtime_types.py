@@ -20,7 +20,7 @@ from dmlgather.onnx_checking.following.control_flow import with_axis
 from dmlgather.onnx_checking.following.operator_entries import KnownNode, following_types
 from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.following.scopes import MOST_FOLDED, Scope
-from dmlgather.onnx_checking.reading.declarations import keep_names
+from dmlgather.onnx_checking.reading.declarations import REPEATED, keep_names
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, function_graph
 from dmlgather.onnx_checking.sizes.values import Unknown
@@ -82,14 +82,12 @@ def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
     results = [list(map(inner.runtime_type, inner.results)) for inner in bodies]
     if node.op_type == "If":
         yield from (reduce(PartialType.joined, types) for types in zip(*results, strict=False))
-    elif node.op_type == "Loop":
-        states = len(node.input) - 2
-        yield from (type_.sized(None) for type_ in results[0][1 : 1 + states])
-        yield from (with_axis(type_, 0, None) for type_ in results[0][1 + states :])
-    elif node.op_type == "Scan":
-        states = len(node.input) - integers_of(node).get("num_scan_inputs", 0)
-        yield from results[0][:states]
-        yield from (with_axis(type_, 0, None) for type_ in results[0][states:])
+    elif node.op_type in REPEATED:
+        is_loop = node.op_type == "Loop"
+        outputs = results[0][1:] if is_loop else results[0]
+        states = len(node.input) - (2 if is_loop else integers_of(node).get("num_scan_inputs", 0))
+        yield from (type_.sized(None) if is_loop else type_ for type_ in outputs[:states])
+        yield from (with_axis(type_, 0, None) for type_ in outputs[states:])
 
 
 def _function_types(call: FunctionCall, node: NodeProto, file: ModelFile) -> Iterable[PartialType]:

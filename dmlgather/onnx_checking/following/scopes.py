@@ -70,7 +70,7 @@ class Scope:
         declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """True if the graph's inputs have other types than in the shape inference of the whole model."""
+        """True if shape inference of the whole model had different types for the graph's inputs."""
         self.improved: set[str] = set()
         """Names of whose types more is known than after shape inference of the whole graph."""
         self.values: dict[str, Value] = {
@@ -79,7 +79,7 @@ class Scope:
             for name in node.output
         }
         self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
-        """Types that rely on declarations, by name, each with True if the name was in `improved`."""
+        """Types that rely on declarations, by name. The bool is True if the name was in `improved`."""
         self.pending = set(self.values)
         """Outputs of nodes that are not visited yet."""
         inputs = {value.name for value in graph.input}
@@ -261,7 +261,7 @@ class Scope:
         self.learn_type(name, type_)
 
     def learn_type(self, name: str, other: PartialType) -> None:
-        """Add what another type says about an output."""
+        """Add the facts in another type to an output's type."""
         type_ = self.types.get(name, NOTHING)
         merged = type_.merged(other, self.reader.names.joined)
         if merged != type_:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -337,15 +337,9 @@ def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         yield from ((name, len(permutation)) for name in (node.input[0], _output(node)))
 
 
-def recurrent_ranks(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield ranks for a recurrent network: of the input sequence, of the output at all steps, and of the last step's outputs."""
-    yield node.input[0], 3
-    yield from zip(node.output, (4, 3, 3), strict=False)
-
-
-def rank_four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield rank 4 for the output."""
-    yield _output(node), 4
+def fixed_ranks(*outputs: int, inputs: Sequence[int] = ()) -> RankRule:
+    """Return a rule for operators whose first inputs and outputs always have these ranks."""
+    return lambda node, _: chain(zip(node.input, inputs, strict=False), zip(node.output, outputs, strict=False))
 
 
 def _output(node: NodeProto) -> str:

@@ -22,7 +22,7 @@ from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SliceWindow,
 
 
 def _tensor(tensor: TensorType) -> tuple[tuple[int, ...], str]:
-    """Return sizes and DirectML's type as the provider describes them: bool is UINT8."""
+    """Return the sizes and DirectML's data type in the provider's descriptors. A bool is UINT8."""
     return tensor.shape, "UINT8" if tensor.dtype == np.bool_ else tensor.dtype.name.upper()
 
 

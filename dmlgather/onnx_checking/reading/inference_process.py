@@ -136,7 +136,8 @@ class _InferenceProcess:
             if self._late or (code < 0 and -code == TIMER_SIGNAL):
                 limits.seconds = 0.0
                 raise InferenceLimitError(limits.late) from None
-            raise InferenceLimitError(_crashed(code)) from None
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            raise InferenceLimitError(f"ONNX's shape inference crashed ({how}) at this model") from None
         except BaseException:  # Ctrl-C: a late answer must not be read as that of another request
             self.end()
             raise
@@ -162,11 +163,6 @@ class _InferenceProcess:
 
     def end(self) -> None:
         end(self._process)
-
-
-def _crashed(code: int) -> str:
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return f"ONNX's shape inference crashed ({how}) at this model"
 
 
 _lock = threading.Lock()

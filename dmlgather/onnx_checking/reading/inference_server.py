@@ -21,9 +21,9 @@ that a shape is too long.
 """
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
-"""Headers of messages. A request has: kind, strict inference, data propagation, limit of CPU time in seconds, limit of memory in
-bytes, most elements of a computed value, size of the model in bytes. The model follows. An answer has: outcome, CPU time taken in
-seconds, size of the rest in bytes. The rest is a model, or an error message in UTF-8.
+"""Headers of messages. A request has: kind, strict inference, data propagation, limit of CPU time in seconds, limit of memory
+in bytes, most elements of a computed value, size of the model in bytes. The model follows. An answer has: outcome, CPU time
+taken in seconds, size of the rest in bytes. The rest is a model, or an error message in UTF-8.
 """
 
 GRAPH, NODE = b"g", b"n"

@@ -46,7 +46,7 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
 
 
 MOST_ROUNDS = 32
-"""The most passes over all conditions, in each of which limits of symbols follow from limits of other symbols."""
+"""The most passes over all conditions. Each pass infers limits of symbols from the limits of other symbols."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
 
 
 KnownSize = int | str
-"""A size, or another integer that is computed from sizes: a number, or the name of an expression."""
+"""A size, or an integer that is computed from sizes. It is a number, or the name of an expression."""
 
 MOST_OPERATIONS = 40
 """The most operations of an expression. A longer one counts as unknown, because comparing expressions takes time."""
@@ -205,7 +205,7 @@ class Sizes:
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
             return _sympy().Rational(size.numerator, size.denominator)
-        return self._named[size] if size in self._named else _symbol(size)
+        return self._named[size] if size in self._named else _sympy().Symbol(size, integer=True, nonnegative=True)
 
     def _name(self, result: Any) -> KnownSize | None:
         if result.is_Integer:
@@ -313,10 +313,6 @@ def _sympy() -> Any:
     except ModuleNotFoundError as error:
         raise missing_extra("computing with sizes", "onnx", error) from None
     return sympy
-
-
-def _symbol(name: str) -> Any:
-    return _sympy().Symbol(name, integer=True, nonnegative=True)
 
 
 def _printed(expression: Any) -> str:
