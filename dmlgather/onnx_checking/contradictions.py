@@ -134,7 +134,7 @@ def _outcome(contradiction: Contradiction) -> str:
 
 
 def _contradicts(shape: Shape | None, inferred: Shape | None) -> bool:
-    """Return True if a shape and the inferred shape have different ranks, or if the shape has a number that is not inferred."""
+    """Return True if a shape and the inferred shape have different ranks, or if a number differs from the inferred size."""
     if shape is None or inferred is None or len(shape) != len(inferred):
         return shape is not None
     return any(isinstance(size, int) and size != expected for size, expected in zip(shape, inferred, strict=True))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_range
@@ -182,15 +181,9 @@ def _with_sizes(sizes: Mapping[str, int]) -> str:
     return f" (with {shown})" if shown else ""
 
 
-# A cache, because models repeat the same problem many times.
-@lru_cache(maxsize=1024)
-def _expressed(problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-    return EXPORTER.express(problem, level)
-
-
-@lru_cache(maxsize=1024)
-def _lowest(problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
-    return EXPORTER.lowest(problem)
+# Cached, because models repeat a problem many times.
+_expressed = lru_cache(maxsize=1024)(EXPORTER.express)
+_lowest = lru_cache(maxsize=1024)(EXPORTER.lowest)
 
 
 def lowest_level(problem: Problem) -> FeatureLevel | None:

@@ -100,7 +100,7 @@ class NodeValue:
 @dataclass(frozen=True, slots=True)
 class ModelNode:
     """A node of the family in a model. `place`: its path, unique in the model. `graph`: the path of the graph around it.
-    `index`: its position in that graph. `unreached`: why no run of the model reaches it; None if one may.
+    `index`: its position in that graph. `unreached`: the reason why no run of the model reaches the node, or None.
     """
 
     place: str
@@ -211,14 +211,14 @@ class _Visitor:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
         self.idle_calls: dict[Key, FunctionCall] = {}
-        """Calls that no run reaches."""
+        """Calls that no run reaches. They count only for functions without other calls."""
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """The reason why no run reaches the visited graph, or None. Calls in such a graph count only for functions without others."""
+        """The reason why no run reaches the visited graph, or None. `idle_calls` has the calls in unreached graphs."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(
             opsets, self.model.ir_version, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers

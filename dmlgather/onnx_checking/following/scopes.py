@@ -221,7 +221,7 @@ class Scope:
         return self.reader.read(self._own.inferred(name))
 
     def has_runtime_type(self, name: str) -> bool:
-        """Return True if onnxruntime keeps another type of a name than the inferred one."""
+        """Return True if the type that onnxruntime keeps for a name differs from the inferred type."""
         return name in self._of(name).runtime_types
 
     def runtime_type(self, name: str) -> PartialType:

@@ -156,9 +156,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if each input is on the CPU. An input that DirectML's kernel always reads on the CPU does not count as
-        being there.
-        """
+        """Return True if each input is on the CPU. An input that DirectML's kernel reads there anyway counts as on the device."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:

@@ -327,7 +327,7 @@ RULES = (
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, partial(_starts_too_early, stated=False, always=True)),
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _SOMETIMES_OTHER, partial(_starts_too_early, stated=False, always=False)),
 )
-"""In order of priority: the first broken rule decides the verdict."""
+"""The rules in order of priority. The first broken rule decides the verdict."""
 
 
 def broken(case: ProviderCase) -> list[tuple[ProviderRule, Finding]]:

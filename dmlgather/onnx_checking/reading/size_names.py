@@ -90,8 +90,8 @@ class ModelSizes:
         return size
 
     def joined(self, size: Size, better: Size) -> Size:
-        """Return the better of two names or numbers for one size. If the other is a provisional symbol, it equals the better
-        from now on.
+        """Return the better of two names or numbers for one size. A provisional symbol that is not returned is resolved to the
+        result.
         """
         size, better = self.resolved(size), self.resolved(better)
         if better is None or size == better or isinstance(size, int):
@@ -103,7 +103,7 @@ class ModelSizes:
         return better if isinstance(better, int) else size
 
     def may_be(self, declared: Size, inferred: Size) -> bool:
-        """Return True if a declared size may equal an inferred one for all sizes of the inputs."""
+        """Return True if a declared size may equal an inferred size for all sizes of the inputs."""
         declared, inferred = self.resolved(declared), self.resolved(inferred)
         if not isinstance(declared, int) or inferred is None or declared == inferred:
             return True
@@ -114,7 +114,7 @@ class ModelSizes:
         return all(self._at(inferred, sample) in (None, declared) for sample in SAMPLES)
 
     def _at(self, size: KnownSize, sample: Sequence[int]) -> int | None:
-        """Return the value of a size whose symbols have the numbers of a sample in turn, or None if it has no value."""
+        """Return the value of a size if its symbols have the numbers in `sample` in turn. None if it then has no value."""
         try:
             return self.sizes.at(size, dict(zip(sorted(self.sizes.symbols(size)), cycle(sample), strict=False)))
         except ZeroDivisionError:

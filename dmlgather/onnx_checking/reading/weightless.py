@@ -35,7 +35,7 @@ MOST_NESTED = 100
 """The greatest nesting depth of messages that protobuf decodes."""
 
 BUFFER = 4096
-"""The fewest bytes of the file to read at once. In a file of many tensors, few bytes lie between their elements."""
+"""The size of the file's buffer in bytes. It is small, because only few bytes lie between the elements of two small tensors."""
 
 _CHUNK = 2**18
 """Bytes of elements to read at once."""

@@ -123,10 +123,6 @@ def bounding(expression: Any) -> Bounding:
     return lambda ranges: reduce(lambda one, two: of_two(one, two, ranges), [each(ranges) for each in operands])
 
 
-def _sum(one: LinearBounds, two: LinearBounds, _: Ranges) -> LinearBounds:
-    return one.plus(two)
-
-
 def _product(first: LinearBounds, second: LinearBounds, ranges: Ranges) -> LinearBounds:
     (least, most), (low, high) = first.ends(ranges), second.ends(ranges)
     if least == most or low == high:
@@ -170,14 +166,6 @@ def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
     return LinearBounds(operand.low - most_less, operand.high, operand.factors)
 
 
-def _ceiling(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _floor(operand.times(-1), ranges).times(-1)
-
-
-def _absolute(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _most(operand, operand.times(-1), ranges)
-
-
 def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
     """Return the bounds of a remainder. A remainder has the divisor's sign and is closer to 0 than the divisor."""
     low, high = divisor.ends(ranges)
@@ -188,10 +176,14 @@ def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> Lin
     return LinearBounds(min(low + 1, 0), max(high - 1, 0))
 
 
-_OF_ONE: Mapping[str, Callable[[LinearBounds, Ranges], LinearBounds]] = {"Abs": _absolute, "floor": _floor, "ceiling": _ceiling}
+_OF_ONE: Mapping[str, Callable[[LinearBounds, Ranges], LinearBounds]] = {
+    "Abs": lambda operand, ranges: _most(operand, operand.times(-1), ranges),
+    "floor": _floor,
+    "ceiling": lambda operand, ranges: _floor(operand.times(-1), ranges).times(-1),
+}
 
 _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBounds]] = {
-    "Add": _sum,
+    "Add": lambda one, two, _: one.plus(two),
     "Mul": _product,
     "Pow": _power,
     "Min": _least,

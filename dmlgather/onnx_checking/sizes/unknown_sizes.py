@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, starmap
@@ -142,7 +142,9 @@ class _Search:
         ranges = conditions.tightened()
         self.node, self.possible = node, ranges is not None
         self.search = SizeSearch(node.sizes, node.symbols, ranges or {}, ELEMENT_LIMIT)
-        self.constraints = [*constraints_of(conditions), *self._values(), *starmap(self._is_multiple, node.units.items())]
+        nonlinear = (size for size in (*node.dimensions, *node.bounds) if node.sizes.linear(size) is None)
+        have_values = (constraint_on(node.sizes, size, lambda _: True) for size in nonlinear)  # no division by 0
+        self.constraints = [*constraints_of(conditions), *have_values, *starmap(self._is_multiple, node.units.items())]
 
     def first(self, *more: Constraint) -> dict[str, int] | None:
         """Return the first values that also meet these constraints."""
@@ -153,9 +155,13 @@ class _Search:
         possible. The second meets as many of the others as possible, and so on.
         """
         trials: list[dict[str, int]] = []
-        wanted = [*self._several(), *chain.from_iterable(axis.constraints(self.node.sizes) for axis in self.node.axes)]
+        sizes, units = self.node.sizes, {size: self.node.units.get(size, 1) for size in self.node.dimensions}
+        # Sizes of several elements or blocks, and of one. The smallest values of symbols need not give the latter.
+        several = [constraint_on(sizes, size, partial(le, 2 * unit), 2 * unit) for size, unit in units.items()]
+        single = [constraint_on(sizes, size, partial(ge, unit), unit) for size, unit in units.items()]
+        wanted = [*several, *chain.from_iterable(axis.constraints(sizes) for axis in self.node.axes)]
         smallest = self.first()
-        wanted += [candidate for candidate in self._single() if smallest is None or not candidate.by(smallest)]
+        wanted += [candidate for candidate in single if smallest is None or not candidate.by(smallest)]
         wanted = [candidate for candidate in wanted if candidate.symbols and self._small(self.first(candidate))]
         for constraint in wanted:
             if any(constraint.by(values) for values in trials):
@@ -173,18 +179,6 @@ class _Search:
         """Return True if the smallest values found are too large for DirectML, but smaller ones may exist."""
         return not self._small(smallest) and any(smallest[symbol] > each.low for symbol, each in self.search.ranges.items())
 
-    def _several(self) -> Iterator[Constraint]:
-        """Yield, for each size, the constraint that it is more than one element or block."""
-        for size in self.node.dimensions:
-            least = 2 * self.node.units.get(size, 1)
-            yield constraint_on(self.node.sizes, size, partial(le, least), least)
-
-    def _single(self) -> Iterator[Constraint]:
-        """Yield, for each size, the constraint that it is at most one element or block."""
-        for size in self.node.dimensions:
-            most = self.node.units.get(size, 1)
-            yield constraint_on(self.node.sizes, size, partial(ge, most), most)
-
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
         of_size = constraint_on(self.node.sizes, size, lambda value: value % unit == 0, unit, 2 * unit, 3 * unit)
         # Among `unit` consecutive values of a symbol, one makes every multiple of the symbol a multiple of the unit.
@@ -192,13 +186,6 @@ class _Search:
         values = range(1, min(unit, MOST_UNIT) + 1, 3)
         of_symbols = (Crossing((symbol,), (), value) for symbol in sorted(of_size.symbols) for value in values)
         return replace(of_size, crossings=(*of_size.crossings, *of_symbols))
-
-    def _values(self) -> Iterator[Constraint]:
-        """Yield, for each size and bound, the constraint that it has a value: no divisor in it is 0."""
-        sizes = self.node.sizes
-        for size in (*self.node.dimensions, *self.node.bounds):
-            if sizes.linear(size) is None:
-                yield constraint_on(sizes, size, lambda _: True)
 
     def _small(self, values: Values | None) -> bool:
         """Return True if each input has at most as many elements as DirectML can describe."""
