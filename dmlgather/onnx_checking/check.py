@@ -1,6 +1,4 @@
-"""The check of an ONNX model file. Each node of the family (gathers, Slice, DepthToSpace, SpaceToDepth) gets a verdict. Nothing
-runs.
-"""
+"""The check of an ONNX model file. Each gather, Slice, DepthToSpace and SpaceToDepth gets a verdict. Nothing runs."""
 
 from __future__ import annotations
 

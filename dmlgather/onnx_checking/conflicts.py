@@ -27,8 +27,7 @@ Claim = tuple[str, Range]
 
 def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelNode], Judgement]) -> Verdicts:
     """Return the verdicts with as few conflicts as possible. `judge_clamped`: judges a node whose bounds may lie outside their
-    axes, so that ONNX clamps them. If DirectML then takes a conflicting node, this judgement replaces the node's first
-    judgement.
+    axes, so that ONNX clamps them. If DirectML then takes a conflicting node, this replaces its first judgement.
     """
     clamped: set[str] = set()
     while conflicting := {place for _, pairs in _pairs(verdicts, sizes) for pair in pairs for place, _ in pair} - clamped:
@@ -68,9 +67,7 @@ def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[C
 
 
 def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
-    """Yield the conditions of taken nodes on symbols of the model. Conditions on other symbols, which only one node has, are
-    left out.
-    """
+    """Yield the conditions of taken nodes on symbols of the model. Symbols that only one node has are left out."""
     for node, judgement in verdicts:
         if judgement.verdict is Verdict.TAKEN and judgement.within is not None and judgement.conditions:
             names = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in node.inputs)

@@ -71,9 +71,7 @@ def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
 
 
 def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
-    """Return the type that onnxruntime makes of a declared and an inferred type. Sizes that differ become unknown. If the ranks
-    differ, the shape becomes unknown.
-    """
+    """Return the type that onnxruntime makes of a declared and an inferred type. Sizes or ranks that differ become unknown."""
     typed = inferred if declared.name is None else declared
     if declared.shape is None or inferred.shape is None:
         return typed.sized(inferred.shape if declared.shape is None else declared.shape)

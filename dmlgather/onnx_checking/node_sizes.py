@@ -91,9 +91,7 @@ def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[Know
 
 
 def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
-    """Return the minimum of each unknown size of data for which all constant indices are in range. A size is left out if it
-    cannot be so large.
-    """
+    """Return the minimum of each unknown size of data for which constant indices are in range, if the size can be so large."""
     indices = node.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
         return {}

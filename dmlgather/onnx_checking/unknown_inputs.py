@@ -42,7 +42,7 @@ def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Findin
 
 
 def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding for each input of a node that is not known well enough."""
+    """Yield a finding for each input about which facts are missing."""
     for role, value in node.roles.items():
         name, is_array, origin = printable(value.name), role in node.arrays, _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):

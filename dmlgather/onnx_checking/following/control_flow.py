@@ -112,8 +112,7 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
     """Return types of a Loop's outputs that hold after any number of iterations. Returns None if none are found, and for other
-    nodes. The types of the carried values are loop invariants: they hold before the first iteration, and each iteration
-    preserves them.
+    nodes. The types of carried values are loop invariants: they hold at first, and each iteration preserves them.
     """
     body = _body(node)
     if body is None:
@@ -134,9 +133,7 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return the types of a Scan's outputs. Returns None if they are not found, and for other nodes. State variables keep their
-    shapes.
-    """
+    """Return the types of a Scan's outputs. Returns None if they are not found, and for other nodes. States keep their shapes."""
     body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
     types = None if body is None or node.op_type != "Scan" else scan_body_types(node, body, scope.type)
     if body is None or types is None or len(body.output) != len(node.output):

@@ -138,8 +138,8 @@ def range_length(compute: Arithmetic, start: Element, limit: Element, step: Elem
 
 
 def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an array of `dtype`. If an element is no number, or a number that `dtype` cannot hold, the array has objects. The
-    number becomes an Unknown.
+    """Return an array of `dtype`, or of objects if not all elements are numbers. Numbers that `dtype` cannot hold become
+    Unknown.
     """
     if dtype.kind in "iu":
         info = np.iinfo(dtype)

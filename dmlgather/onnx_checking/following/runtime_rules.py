@@ -106,9 +106,7 @@ def broadcast(*numbers: int, of: int = 0) -> TypeRule:
 
 
 def concatenated(call: KnownNode) -> list[PartialType]:
-    """Return the type of a concatenation. The first two inputs are the output's scale and zero point. The others are triples:
-    data, scale, zero point.
-    """
+    """Return the type of a concatenation. Inputs are the output's scale and zero point, then triples: data, scale, zero point."""
     parts = range(2, len(call.node.input), 3)
     return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(index) for index in parts], concat)]
 
@@ -127,9 +125,7 @@ def normalized_without_mean(call: KnownNode) -> list[PartialType]:
 
 
 def embedding(scales: int) -> TypeRule:
-    """Return a rule for three outputs: normalized sums of embeddings, an index per row, and the sums. `scales`: the input that
-    gives the data type.
-    """
+    """Return a rule for normalized sums of embeddings, an index per row, and the sums. `scales`: the input with the data type."""
 
     def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
@@ -140,8 +136,8 @@ def embedding(scales: int) -> TypeRule:
 
 
 def attention(past: int, of: int) -> TypeRule:
-    """Return a rule for attention with weights. `past`: the input with previous keys and values. `of`: the input that gives the
-    data type.
+    """Return a rule for attention with weights. `past`: the input with past keys and values. `of`: the input with the data
+    type.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:

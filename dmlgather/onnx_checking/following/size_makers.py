@@ -1,6 +1,4 @@
-"""Makers of sizes. The maker of a size is the first node whose output has it, if no model input has it. Some of these sizes
-depend on data.
-"""
+"""Makers of sizes. If no model input has a size, its maker is the first node whose output has it."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ COUNTS = {
     "NonZero": (1, "the number of elements that {} finds"),
     "Unique": (None, "the number of different elements that {} finds"),
 }
-"""Operators that count elements, by name: the dimension of the result that is the count (None for any), and the count's
-meaning.
-"""
+"""Operators that count elements. By name: the dimension of the result with the count (None for any), and its meaning."""
 
 ANY_SIZE = "a size that {} gives"
 """The meaning of a size that is no count."""

@@ -135,9 +135,7 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Return the number of elements between two bounds. `backwards`: True if a start behind the last element means that
-    element.
-    """
+    """Return the number of elements between two bounds. `backwards`: a start behind the last element means that element."""
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)

@@ -1,6 +1,4 @@
-"""A gather or slice as onnxruntime's DirectML provider treats it: its types, kernels and fusion, and when the kernel is
-created.
-"""
+"""A gather or slice as onnxruntime's DirectML provider treats it: its types, kernels, fusion, and time of kernel creation."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ class CaseInput(NamedTuple):
 @dataclass(frozen=True)
 class ProviderCase:
     """A node of the family, with the facts that decide the provider's verdict. `judgement`: DirectML's verdict.
-    `runtime_types`: wrong types of tensors in onnxruntime's graph, by graph and name. `model_sizes`: the model's symbolic
-    sizes.
+    `runtime_types`: wrong types of tensors in onnxruntime's graph, by graph and name. `model_sizes`: the sizes of the model.
     """
 
     node: ModelNode

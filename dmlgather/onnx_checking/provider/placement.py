@@ -84,9 +84,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The surroundings of a graph. `operator`: the operator of the node around it. `types`, `constants`: those of the names
-    outside.
-    """
+    """The surroundings of a graph. `operator`: that of the node around it. `types`, `constants`: those of outer names."""
 
     path: str
     opset: int
@@ -171,9 +169,7 @@ class _Graph:
         return math.prod(size for size in self._type(name).shape or () if isinstance(size, int)) <= SMALL
 
     def _has_no_kernel(self, node: NodeProto) -> bool:
-        """Return True if DirectML certainly has no kernel for the node. An operator outside the family is assumed to have a
-        kernel.
-        """
+        """Return True if DirectML certainly has no kernel for the node. Operators outside the family count as having a kernel."""
         if _gives_sizes(node):
             return version(node, self.around.opset) > NEWEST_SHAPE
         if not in_family(node):

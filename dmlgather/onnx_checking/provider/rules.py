@@ -26,9 +26,7 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has a wrong declared size of the output, and the provider computes a different
-    number.
-    """
+    """Yield a fault if a wrong size of the output in onnxruntime's graph differs from the size that the provider computes."""
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
         yield from stale(case.node.outputs[0].name, case.output, case.output.sized(computed), case.failure, "")
@@ -138,9 +136,7 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
-    """Yield the dimensions of GatherElements in which indices may be smaller than data, except the axis. Each comes with both
-    sizes.
-    """
+    """Yield the dimensions, but not the axis, in which indices of GatherElements may be smaller than data, with both sizes."""
     data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return

@@ -89,9 +89,7 @@ def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBound
 
 
 def output_sizes(node: ModelNode) -> Shape | None:
-    """Return the sizes that the provider computes for a node's output. An unknown size is None. If the rank is unknown, returns
-    None.
-    """
+    """Return the sizes that the provider computes for a node's output. An unknown size, or an unknown shape, is None."""
     shapes = [value.type.shape for value in node.arrays.values()]
     missing = len(shapes) < len(ARRAYS[node.proto.op_type]) or None in shapes
     return None if missing else _SIZES[node.proto.op_type](node, *shapes)

@@ -31,9 +31,7 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Provided:
-    """The provider's verdicts on a model. `nodes`: the verdicts on nodes of the family, by place. `findings`: pairs of a place
-    and a finding.
-    """
+    """The provider's verdicts on a model. `nodes`: verdicts by place of the node. `findings`: pairs of a place and a finding."""
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]

@@ -31,8 +31,7 @@ LARGEST_FILE = 2**31 - 1
 """Bytes: the limit of a protobuf message."""
 
 MOST_FAMILY_NODES = 4_000
-"""The most nodes of the family per megabyte of a file. Weights do not count. A smaller file counts as a megabyte. Judging a
-node takes up to a millisecond.
+"""The most nodes of the family per megabyte of a file without weights. A smaller file counts as one. Judging takes 1 ms a node.
 """
 
 MEMORY_PER_BYTE = 3
@@ -86,8 +85,8 @@ class Inferred(NamedTuple):
 
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
-    """Return a graph of the model with inferred shapes. `strict`: True to fail at a node whose shapes cannot be inferred. False
-    to skip the node.
+    """Return a graph of the model with inferred shapes. `strict`: False to skip a node whose shapes cannot be inferred, True to
+    fail.
     """
     from onnx import ModelProto
 

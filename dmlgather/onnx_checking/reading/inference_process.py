@@ -49,8 +49,8 @@ class InferenceLimits:
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return the limits for a file of `size` bytes. They are 2 s of CPU time and 128 MB of memory per megabyte. A smaller
-        file counts as a megabyte.
+        """Return the limits for a file of `size` bytes: 2 s of CPU time and 128 MB of memory per megabyte, but at least that
+        much.
         """
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))

@@ -32,7 +32,7 @@ GRAPH, NODE = b"g", b"n"
 DONE, FAILED, TOO_LARGE = b"d", b"f", b"m"
 
 SELECTING = ("Compress", "NonZero", "Unique")
-"""Operators with output sizes that inference does not know. An output has at most one element for each coordinate of each input
+"""Operators with output sizes that inference does not know. The largest output, NonZero's, has `rank` elements per input
 element.
 """
 

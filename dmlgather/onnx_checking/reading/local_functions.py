@@ -114,9 +114,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Raise FileError for a call with more inputs or outputs than the function has. Some versions of ONNX crash at such a
-        call.
-        """
+        """Raise FileError for a call with more inputs or outputs than the function has. Some versions of ONNX crash at it."""
         function = self._functions[key]
         for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):
             if len(arguments) > len(parameters):

@@ -24,7 +24,7 @@ PAYLOADS: tuple[Payload, ...] = get_args(Payload)
 """The fields of a TensorProto that can hold its elements."""
 
 LARGE = 4096
-"""Bytes: shorter messages are kept unread. A tensor whose elements are skipped is seldom shorter."""
+"""Messages of fewer bytes are kept unread. A tensor whose elements are skipped is seldom shorter."""
 
 MOST_FIELDS = 1_000_000
 """The most fields to read, which takes about a second. The rest of the file is kept unread. A model has a field for each node
@@ -41,9 +41,7 @@ _CHUNK = 2**18
 """Bytes of elements to read at once."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""Wire types, which are the encodings of a field's value. The last three bits of a tag are the wire type. The other bits are
-the field's number.
-"""
+"""Wire types: encodings of a field's value. The last three bits of a tag are the wire type, the others the field's number."""
 
 _HEAD = 15
 """The most bytes of a tag with a length or a varint behind it. A tag or a length has up to 5 bytes, a varint up to 10."""
@@ -203,9 +201,7 @@ class _ElementSkipper:
         return [range(start, end)] if why_ignored(tensor) is None else kept
 
     def _field(self, at: int, end: int) -> tuple[int, int, int]:
-        """Return the tag of the field at `at`, and the positions where its content begins and ends. `end`: the end of the
-        message.
-        """
+        """Return the tag of the field at `at`, and the start and end of its content. `end`: the end of the message."""
         self.fields += 1
         if self.fields > MOST_FIELDS:
             raise _UnusualError

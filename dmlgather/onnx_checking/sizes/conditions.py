@@ -1,6 +1,4 @@
-"""Conditions on the sizes of a model, and conjunctions of conditions. Examples: "N >= 66", "1 <= seq <= 512", "past + seq >=
-1".
-"""
+"""Conditions on the sizes of a model, and conjunctions of them. Examples: "N >= 66", "1 <= seq <= 512", "past + seq >= 1"."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
 
 
 def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], offset: int) -> str:
-    """Return the condition that sum(terms) + offset >= 0. The text has no negative terms, for example "past + seq >= total +
-    1".
-    """
+    """Return the condition sum(terms) + offset >= 0, as text without negative terms, for example "past + seq >= total + 1"."""
     left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
     right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
     if not left:
@@ -124,9 +120,7 @@ class Conditions:
         return (*ranges, *(self._stated(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:
-        """Return the ranges of the symbols that follow from all conditions together, or None if the conditions contradict each
-        other.
-        """
+        """Return the ranges of the symbols that follow from all conditions, or None if the conditions contradict each other."""
         if self.never:
             return None
         ranges = dict(self.ranges)
@@ -236,8 +230,8 @@ class Conditions:
         return sum_[0] == other_sum[0] and sum_[1] <= other_sum[1]
 
     def _by_ranges(self, inequality: AtLeast) -> bool | None:
-        """Return True if an inequality holds for all sizes in the ranges, False if for no sizes, else None. None may also mean
-        that the answer is not known.
+        """Return True if an inequality holds for all sizes in the ranges, False if for no sizes, None otherwise or if not
+        known.
         """
         if any(allowed.empty for allowed in self.ranges.values()):
             return None
@@ -312,9 +306,7 @@ def most_of(factor: int, allowed: Range) -> float | int:
 
 
 def strongest(conditions: Iterable[SizeCondition]) -> list[SizeCondition]:
-    """Return the conjunction of the conditions of several nodes. It has one condition per size, and none that follows from
-    other conditions.
-    """
+    """Return the conjunction of several nodes' conditions: one for each size, without conditions that follow from others."""
     by_size: dict[str, SizeCondition] = {}
     for condition in conditions:
         by_size[condition.size] = _both(by_size.setdefault(condition.size, condition), condition)

@@ -39,8 +39,8 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
 
 @lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """Return a function that computes an expression for values of its symbols. It takes a hundredth of the time that sympy's
-    own evaluation takes.
+    """Return a function that computes an expression for values of its symbols. sympy's evaluation takes a hundred times as
+    long.
     """
     if expression.is_Symbol:
         return operator.itemgetter(str(expression.name))
@@ -108,9 +108,7 @@ class Sizes:
         self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
 
     def symbol(self, text: str) -> str:
-        """Return the name of the symbol that a model calls `text`. The name is `text`, unless an expression already has this
-        name.
-        """
+        """Return the name of the symbol that a model calls `text`. It is `text`, unless an expression already has this name."""
         if text not in self._symbols:
             name = text
             while name in self._named or name in self._taken:
@@ -285,9 +283,7 @@ OPERATIONS = (*QUOTIENTS, *_SIMPLE)
 
 
 def _exact(value: Any) -> bool:
-    """Return True if floating point computes the expression exactly for realistic sizes. It may have halves, quarters and so
-    on.
-    """
+    """Return True if floating point computes the expression exactly for realistic sizes, also with halves, quarters and so on."""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))

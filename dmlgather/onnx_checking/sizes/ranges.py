@@ -18,9 +18,7 @@ MOST_INTERVALS = 400
 """The most intervals of a symbol that are examined."""
 
 MOST_HALVED = 64
-"""Intervals up to this length are halved, and intervals far from 0. Other intervals are divided near 0, because most sizes are
-small.
-"""
+"""An interval is divided near 0 if it starts there and is longer than this, because most sizes are small. Others are halved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,7 @@ class Range:
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """Return the condition that a size is in the range, for example "N >= 1". A limit beyond DirectML's largest size is
-        left out.
-        """
+        """Return the condition that a size is in the range, for example "N >= 1". Limits beyond DirectML's sizes are left out."""
         if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:

@@ -136,9 +136,7 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """Return the smallest values of a symbol, and values near its crossings. Other symbols without a value get small
-        values.
-        """
+        """Return small values of a symbol, and values near its crossings. Other symbols without a value get small values."""
         allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3
@@ -157,9 +155,7 @@ class SizeSearch:
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """Return the symbol's value at which the difference of a crossing is 0, rounded down, or None if there is no such
-        value.
-        """
+        """Return the symbol's value at which the difference of a crossing is 0, rounded down, or None if there is none."""
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:

@@ -126,9 +126,7 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """Return the conditions for nonempty tensors, one set for each combination of signs of the bounds. `within`: see
-    `nonempty`.
-    """
+    """Return conditions for nonempty tensors, a set for each combination of signs of the bounds. `within`: see `nonempty`."""
     combinations = [nonempty_inputs]
     for axis in node.axes:
         combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
