@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_FILE = 2**31 - 1
-"""Bytes: the limit of a protobuf message."""
+"""The most bytes of a protobuf message."""
 
 MOST_FAMILY_NODES = 4_000
 """The most nodes of the family per megabyte of a file without weights. A smaller file counts as one. Judging takes 1 ms a node.

@@ -60,9 +60,7 @@ NO_RANGES: Ranges = {}
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """Bounds of a number: at least sum + `low` and at most sum + `high`, for one sum of symbols. `factors`: the factor of each
-    symbol in the sum, never 0.
-    """
+    """Bounds of a number: it is between sum + `low` and sum + `high`. The sum adds symbols times `factors`, which are not 0."""
 
     low: Number
     high: Number
