@@ -1,6 +1,4 @@
-"""The check of an ONNX model file: every node of the family (gathers, Slice, DepthToSpace, SpaceToDepth) gets a verdict.
-Nothing runs.
-"""
+"""The check of an ONNX model file. Each gather, Slice, DepthToSpace and SpaceToDepth gets a verdict. Nothing runs."""
 
 from __future__ import annotations
 
@@ -49,9 +47,9 @@ def check_model(
 ) -> CheckedModel:
     """Read the model at `path` and judge its nodes at a feature level. External data is not read.
 
-    `include_host`: also judge shape computations, as if DirectML had to run them. `provider`: a program that runs models on
-    DirectML; the result then has its treatment of each node. `given`: values of unknown sizes; nodes with these sizes are then
-    among the result's `calls`.
+    `include_host`: True to judge also shape computations, as if DirectML had to run them. `provider`: a program that runs
+    models on DirectML; the result has the program's treatment of each node. `given`: values of unknown sizes; the result's
+    `calls` has the nodes whose sizes are known with these values.
 
     For a file that is no valid model, the result has one problem and nothing else. Raises ValueError for an unknown level or
     provider, and for a level that is too low for the provider.
@@ -107,8 +105,8 @@ ON_DIRECTML = (ProviderVerdict.FUSED, ProviderVerdict.SINGLE, ProviderVerdict.AD
 
 
 def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
-    """Return the finding about a node. An error becomes a note if the provider runs the node without DirectML; a warning about
-    an unknown bound, if the provider reads the bound when the node runs.
+    """Return the finding about a node, perhaps as a note. An error becomes a note if the provider runs the node without
+    DirectML. A warning about an unknown bound becomes a note if the provider reads the bound when the node runs.
     """
     node = found.nodes.get(place) if found else None
     if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302":
@@ -121,45 +119,39 @@ def _of_provider(finding: Finding, found: Provided | None, place: str) -> Findin
 
 
 MOST_NAMES = 3
-"""Maximum of names in a finding about repeated names."""
+"""The most names that a finding about repeated names shows."""
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Yield findings that are not about judged nodes, each with its place: graphs without inferred shapes, unknown versions,
-    repeated and undefined names, nodes that break their operator's schema, contradictory types.
+    """Yield findings that are not about judged nodes, each with its place. They are about graphs without inferred shapes,
+    unknown versions, repeated or undefined names, other nodes that break their operator's schema, and contradictory types.
     """
     for graph, reason in contents.remarks.items() if contents.nodes else ():
-        yield (
-            graph,
-            CODES["EXP303"].finding(
-                "",
-                expected="a model whose shapes ONNX can infer",
-                got=reason,
-                remedy="correct the model, or declare the types of its values in value_info; only these are known",
-            ),
+        finding = CODES["EXP303"].finding(
+            "",
+            expected="a model whose shapes ONNX can infer",
+            got=reason,
+            remedy="correct the model, or declare the types of its values in value_info; only these are known",
         )
+        yield graph, finding
     opset = max((version for domain, version in contents.opsets.items() if domain in DOMAINS), default=0)
     if opset > NEWEST_OPSET:
-        yield (
-            "",
-            CODES["EXP309"].finding(
-                "opset_import",
-                expected=f"at most {NEWEST_OPSET}, the newest version that is known here",
-                got=f"{opset}: the nodes are checked by the rules of version {NEWEST_OPSET}; onnxruntime refuses to load a model "
-                "of a version that it does not know",
-                remedy="export the model with an older version",
-            ),
+        finding = CODES["EXP309"].finding(
+            "opset_import",
+            expected=f"at most {NEWEST_OPSET}, the newest version that is known here",
+            got=f"{opset}: the nodes are checked by the rules of version {NEWEST_OPSET}; onnxruntime refuses to load a model "
+            "of a version that it does not know",
+            remedy="export the model with an older version",
         )
+        yield "", finding
     if not 1 <= contents.ir_version <= NEWEST_IR_VERSION:
-        yield (
-            "",
-            CODES["EXP310"].finding(
-                "ir_version",
-                expected=f"1 … {NEWEST_IR_VERSION}",
-                got=f"{contents.ir_version or 'none'}",
-                remedy="export the model with a released version of ONNX",
-            ),
+        finding = CODES["EXP310"].finding(
+            "ir_version",
+            expected=f"1 … {NEWEST_IR_VERSION}",
+            got=f"{contents.ir_version or 'none'}",
+            remedy="export the model with a released version of ONNX",
         )
+        yield "", finding
     for repeated in contents.repeated_names:
         finding = CODES["EXP311"].finding(
             "",
@@ -216,7 +208,7 @@ def _checked(
 
 
 def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None]) -> SizeCondition:
-    """Return the condition with the nodes that make its sizes. `makers`: by symbol of the model."""
+    """Return the condition with the nodes that make its sizes. `makers`: the makers of all symbols."""
     return condition.model_copy(
         update={"makers": {name: maker for name in condition.symbols if (maker := makers.get(name)) is not None}}
     )

@@ -25,19 +25,19 @@ class Verdict(enum.StrEnum):
     """DirectML's verdict on a node, at the feature level of the check."""
 
     TAKEN = "taken"
-    """DirectML can run it, with the operators in `taken`. If sizes are unknown, `provided` has the conditions."""
+    """DirectML can run the node, with the operators in `taken`. If sizes are unknown, `provided` has the conditions."""
     REFUSED = "refused"
-    """DirectML cannot run it. The node's findings of severity error say why."""
+    """DirectML cannot run the node. The node's findings of severity error say why."""
     UNKNOWN = "unknown"
     """Facts about the node are missing. Its findings of severity warning name them."""
     HOST = "host"
     """A shape computation. Only shapes, bounds and conditions use its result, so DirectML's caller computes it on the CPU."""
     UNREACHED = "unreached"
-    """No run of the model reaches it."""
+    """No run of the model reaches the node."""
 
 
 class Provider(enum.StrEnum):
-    """A program that runs ONNX models on DirectML, with its own rules for nodes."""
+    """A program that runs ONNX models on DirectML. It has its own rules for nodes."""
 
     ONNXRUNTIME_DIRECTML = "onnxruntime-directml"
 
@@ -46,38 +46,38 @@ class ProviderVerdict(enum.StrEnum):
     """The provider's treatment of a node."""
 
     FUSED = "fused"
-    """It runs on DirectML, fused with its neighbours."""
+    """The node runs on DirectML, fused with its neighbours."""
     SINGLE = "single"
-    """It runs on DirectML without fusion, and splits the graph."""
+    """The node runs on DirectML without fusion, and splits the graph."""
     ADAPTER = "adapter"
-    """It runs on DirectML if the adapter supports its data types, else on the CPU."""
+    """The node runs on DirectML if the adapter supports its data types, else on the CPU."""
     TYPE = "type"
-    """It runs on the CPU: the provider has no kernel for its data type or version."""
+    """The node runs on the CPU, because the provider has no kernel for its data type or version."""
     SHAPE = "shape"
-    """It runs on the CPU on purpose, as part of a shape computation."""
+    """The node runs on the CPU on purpose, as part of a shape computation."""
     FOLDED = "folded"
-    """It is constant-folded before nodes are placed."""
+    """The node is constant-folded before nodes are placed."""
     FAILS = "fails"
     """The session cannot be created, or the run fails."""
     NO_KERNEL = "no kernel"
-    """No provider has a kernel for it, so the session cannot be created."""
+    """No provider has a kernel for the node, so the session cannot be created."""
     DIFFERS = "differs"
-    """It runs on DirectML, and its result differs from the CPU's."""
+    """The node runs on DirectML, and the result differs from the CPU's."""
     UNCLEAR = "unclear"
-    """The sources about it contradict each other."""
+    """The sources about the node contradict each other."""
     UNKNOWN = "unknown"
-    """Facts about it are missing in the model."""
+    """Facts about the node are missing in the model."""
 
 
 class Certainty(enum.StrEnum):
     """The certainty of a provider's verdict."""
 
     READ = "read"
-    """The provider's source, or one of its tests, says so."""
+    """The provider's source, or one of its tests, states the verdict."""
     INFERRED = "inferred"
-    """It is concluded from the source."""
+    """The verdict is concluded from the source."""
     UNKNOWN = "unknown"
-    """Only a run on Windows would show it."""
+    """Only a run on Windows would show whether the verdict is right."""
 
 
 class CheckedTensor(Record):
@@ -115,7 +115,7 @@ class DirectMLForm(Record):
 
 
 class SizeMaker(Record):
-    """The node that makes a size: its output has this size, and no input of the model does."""
+    """The node that makes a size. The node's output has this size, but no input of the model has it."""
 
     place: str
     """Its place, in the form of `CheckedNode.place`."""
@@ -239,7 +239,7 @@ class ProviderSummary(Record):
 
     @classmethod
     def of(cls, provider: Provider, counts: Mapping[str, int]) -> ProviderSummary:
-        """Return the summary, including its text. `counts`: by field."""
+        """Return the summary, including its text. `counts`: the counts by name of the field."""
         return cls(**counts, provider=provider, text=_provider_text(counts))
 
     @classmethod
@@ -250,7 +250,7 @@ class ProviderSummary(Record):
 
 
 def _provider_text(counts: Mapping[str, int]) -> str:
-    """Return counts of `ProviderSummary` as one line. A count in brackets is a part of the count before it."""
+    """Return the counts of a `ProviderSummary` as one line. A count in brackets is a part of the count before it."""
 
     def part(**words: str) -> str:
         shown = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
@@ -341,7 +341,7 @@ class CheckedNode(Record):
 
 @dataclass(frozen=True, eq=False)
 class KnownCall:
-    """A node whose types and sizes are all known, as a problem. `values`: the inputs with known elements, by role."""
+    """A node with known types and sizes, as a problem. `values`: the inputs with known elements, by role."""
 
     problem: Problem
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -350,9 +350,9 @@ class KnownCall:
 @dataclass(frozen=True)
 class CheckedModel:
     """The content of a model file, with findings. `opsets`: the imported version of each operator set, by domain ("" is ONNX's
-    own). `others`: the number of nodes of each operator that is not judged. `relatives`: related operators among them. `calls`:
-    sufficiently known nodes as problems, by place. `symbols`: the unknown sizes of each node, by place. `provider`: the summary
-    for the provider of the check.
+    own). `others`: the number of nodes of each operator whose nodes are not judged. `relatives`: related operators among
+    `others`. `calls`: nodes with known types and sizes as problems, by place. `symbols`: the unknown sizes of each node, by
+    place. `provider`: the summary for the provider of the check.
     """
 
     file: str

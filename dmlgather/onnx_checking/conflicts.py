@@ -1,4 +1,4 @@
-"""Conflicts between nodes: conditions on one symbol (an unknown size) that no value meets together."""
+"""Conflicts between nodes. The conditions of two nodes on one symbol conflict if no value meets both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
 MOST_COMPARED = 16
-"""Maximum number of conditions on a symbol that are compared. The strictest ones are chosen."""
+"""The most conditions on a symbol that are compared. The strictest conditions are chosen."""
 
 Verdicts = list[tuple[ModelNode, Judgement]]
 """The nodes of a model, each with its judgement."""
@@ -27,7 +27,7 @@ Claim = tuple[str, Range]
 
 def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelNode], Judgement]) -> Verdicts:
     """Return the verdicts with as few conflicts as possible. `judge_clamped`: judges a node whose bounds may lie outside their
-    axes, where ONNX clamps them. Its judgement replaces that of a conflicting node if DirectML then takes the node.
+    axes, so that ONNX clamps them. If DirectML then takes a conflicting node, this replaces its first judgement.
     """
     clamped: set[str] = set()
     while conflicting := {place for _, pairs in _pairs(verdicts, sizes) for pair in pairs for place, _ in pair} - clamped:
@@ -39,7 +39,7 @@ def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelN
 
 
 def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]:
-    """Yield a finding, with its place, for each symbol with contradictory conditions of two nodes."""
+    """Yield a finding, with its place, for each symbol on which two nodes have contradictory conditions."""
     for symbol, pairs in _pairs(verdicts, sizes):
         (here, own_range), (there, other_range) = pairs[0]
         own, other = printable(own_range.condition(symbol)), printable(other_range.condition(symbol))
@@ -53,7 +53,7 @@ def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]
 
 
 def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[Claim, Claim]]]]:
-    """Yield each symbol with contradictory conditions, with pairs of nodes that contradict each other."""
+    """Yield each symbol with contradictory conditions, and the pairs of nodes that contradict each other."""
     of_symbol: dict[str, list[Claim]] = {}
     for symbol, claim in _claims(verdicts, sizes):
         of_symbol.setdefault(symbol, []).append(claim)
@@ -67,7 +67,7 @@ def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[C
 
 
 def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
-    """Yield the conditions of taken nodes on symbols of the model. Conditions on a node's own symbols are left out."""
+    """Yield the conditions of taken nodes on symbols of the model. Symbols that only one node has are left out."""
     for node, judgement in verdicts:
         if judgement.verdict is Verdict.TAKEN and judgement.within is not None and judgement.conditions:
             names = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in node.inputs)

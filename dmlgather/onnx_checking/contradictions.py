@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import eq
 
 from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx.problems.partial_types import NOTHING, PartialType, Size
-from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
-from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values
+from dmlgather.onnx_checking.sizes.expressions import Sizes
+from dmlgather.onnx_checking.sizes.size_search import SizeSearch, constraint_on
 from dmlgather.wording import printable
 
 Shape = tuple[Size, ...]
@@ -20,10 +21,10 @@ Shape = tuple[Size, ...]
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """Two types of one tensor. `place`: the place of its node. `graph`: the path of the graph around the node. `operator`: the
-    node's, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type that follows from
-    the node's inputs. `runtime`: the type that onnxruntime keeps after merging both. `first_runtime`: the type that it keeps
-    before it folds constants and inlines functions. `is_output`: True if the tensor is an output of its graph. `refused`: True
-    if onnxruntime refuses to load the model.
+    node's operator, with its domain. `declared`: the type in the model's value_info or outputs. `inferred`: the type that
+    follows from the node's inputs. `runtime`: the type that onnxruntime keeps after merging both. `first_runtime`: the type
+    that it keeps before it folds constants and inlines functions. `is_output`: True if the tensor is an output of its graph.
+    `refused`: True if onnxruntime refuses to load the model.
     """
 
     place: str
@@ -50,12 +51,12 @@ def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callab
 
 
 def same_type(declared: PartialType, inferred: PartialType) -> bool:
-    """Return True if a declared data type may be the inferred one."""
+    """Return True if a declared data type may be the inferred data type."""
     return None in (declared.name, inferred.name) or declared.name == inferred.name
 
 
 def numbers_may_be(declared: Size, inferred: Size) -> bool:
-    """Return True if a declared size may equal an inferred one. Only numbers are compared."""
+    """Return True unless a declared and an inferred size are different numbers."""
     return not isinstance(declared, int) or not isinstance(inferred, int) or declared == inferred
 
 
@@ -70,9 +71,7 @@ def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
 
 
 def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
-    """Return the type that onnxruntime keeps of a declared and an inferred type. Sizes that differ become unknown. If the ranks
-    differ, the shape becomes unknown.
-    """
+    """Return the type that onnxruntime makes of a declared and an inferred type. Sizes or ranks that differ become unknown."""
     typed = inferred if declared.name is None else declared
     if declared.shape is None or inferred.shape is None:
         return typed.sized(inferred.shape if declared.shape is None else declared.shape)
@@ -100,7 +99,7 @@ UNNOTICED = (
 
 
 def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
-    """Return the finding about a contradiction. `sizes`: the model's."""
+    """Return the finding about a contradiction. `sizes`: the sizes of the model."""
     declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
     advice = f"remove the type of {name!r} from the model's value_info"
     if contradiction.is_output:  # ONNX's checker requires its type
@@ -133,7 +132,7 @@ def _outcome(contradiction: Contradiction) -> str:
 
 
 def _contradicts(shape: Shape | None, inferred: Shape | None) -> bool:
-    """Return True if a shape has another rank than the inferred one, or a number that differs from the inferred size."""
+    """Return True if a shape and the inferred shape have different ranks, or if a number differs from the inferred size."""
     if shape is None or inferred is None or len(shape) != len(inferred):
         return shape is not None
     return any(isinstance(size, int) and size != expected for size, expected in zip(shape, inferred, strict=True))
@@ -146,15 +145,8 @@ def _always_wrong(declared: PartialType, inferred: PartialType, sizes: Sizes) ->
         return True
     pairs = [(number, size) for number, size in _pairs(declared, inferred) if isinstance(number, int) and size is not None]
     symbols = sorted(frozenset().union(*(sizes.symbols(size) for _, size in pairs)))
-    constraints = [
-        Constraint(sizes.symbols(size), partial(_is, sizes, size, number), (Crossing((size,), (), number),))
-        for number, size in pairs
-    ]
+    constraints = [constraint_on(sizes, size, partial(eq, number), number) for number, size in pairs]
     return SizeSearch(sizes, symbols, {}, ELEMENT_LIMIT).first(constraints) is None
-
-
-def _is(sizes: Sizes, size: KnownSize, number: int, values: Values) -> bool:
-    return sizes.at(size, values) == number
 
 
 def _pairs(declared: PartialType, inferred: PartialType) -> list[tuple[Size, Size]]:

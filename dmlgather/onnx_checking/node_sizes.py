@@ -24,7 +24,7 @@ NUMBERS = ("axes", "steps")
 
 
 def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
-    """Return the input's shape with names for unknown sizes; None if too little is known."""
+    """Return the input's shape with names for unknown sizes, or None if too little is known."""
     shape = value.type.shape
     if shape is None or value.type.dtype is None:
         return None
@@ -34,7 +34,7 @@ def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
 
 
 def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
-    """Return the sizes of a node. `sizes`: the model's. TypeError and ValueError as from `problem_of`."""
+    """Return the sizes of a node. `sizes`: the sizes of the model. Raises the TypeError and ValueError of `problem_of`."""
     shapes = {role: shape for role, value in node.arrays.items() if (shape := shape_of(node, role, value)) is not None}
     axes = tuple(_sliced_axes(node, shapes["data"])) if node.proto.op_type == "Slice" and "data" in shapes else ()
     units = _block_units(node, shapes.get("data", ()))
@@ -43,7 +43,7 @@ def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
 
 def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
     """Return the node's problem for these shapes of its arrays, by role. `number`: converts an element of a bound to an
-    integer. TypeError and ValueError as from `problem_of`.
+    integer. Raises the TypeError and ValueError of `problem_of`.
     """
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
@@ -59,7 +59,7 @@ def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number:
 
 
 def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[Any] | None:
-    """Return the elements of a bound as integers; None if they are not known."""
+    """Return the elements of a bound as integers, or None if they are not known."""
     if is_partly(value.elements):
         return with_numbers(value.elements, number, value.type.dtype or np.int64)
     return value.elements if is_known(value.elements) else None
@@ -91,9 +91,7 @@ def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[Know
 
 
 def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
-    """Return the minimum of each unknown size of data that keeps all constant indices in range. A size that cannot be so large
-    is left out.
-    """
+    """Return the minimum of each unknown size of data for which constant indices are in range, if the size can be so large."""
     indices = node.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
         return {}

@@ -33,13 +33,13 @@ class _Use(IntEnum):
 
 class _FlowValue:
     """A value of the model. `few`: True if it is known to have at most KEPT_ELEMENTS elements. `bulk`: True if it is too large
-    for a shape: it has more elements, or may have more and comes from the device.
+    for a shape. A value is too large if it has more elements, or if it may have more elements and comes from the device.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """`elements`: their number, if known. `outside`: True if no node makes the value."""
+        """`elements`: the number of elements, if known. `outside`: True if no node makes the value."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
         self.use = _Use.NONE
@@ -54,8 +54,8 @@ class _FlowValue:
 
 
 class _Step:
-    """A flow of elements from some values into others: through a node or, if that is None, into a graph or out of one. `bulk`:
-    True if an input is bulk. `use`: the use of the results.
+    """A flow of elements from `inputs` into `outputs`. They flow through a node. If the node is None, they flow into a graph or
+    out of a graph. `bulk`: True if an input is bulk. `use`: the use of the outputs.
     """
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
@@ -71,10 +71,10 @@ class _Step:
 
 
 _Values = Sequence[_FlowValue | None]
-"""Inputs or outputs, None for one that is left out or not defined."""
+"""Inputs or outputs. A value that is left out or not defined is None."""
 
 _Names = ChainMap[str, _FlowValue]
-"""The names of a graph, which hide those of the graphs around it."""
+"""The names of a graph. They hide the names of the graphs around it."""
 
 
 class DataFlow:
@@ -99,13 +99,13 @@ class DataFlow:
         self._pass(self._graph(graph, _Names(names), _sizes(graph)), self._outputs[key])
 
     def shape_computations(self) -> list[NodeProto]:
-        """Return the shape computations. Control flow and calls of functions are not among them: they only pass values."""
+        """Return the shape computations. Control flow and function calls do not count, because they only pass values."""
         self._find_bulk()
         self._follow_back()
         return [step.node for step in self._steps if step.node is not None and step.use is _Use.HOST]
 
     def _find_bulk(self) -> None:
-        """Mark each value that is made from a bulk one as bulk, unless it is known to be small."""
+        """Mark each value that is made from a bulk value as bulk, unless it is known to be small."""
         waiting = deque(value for value in self._values if value.bulk)
         while waiting:
             for step in waiting.popleft().readers:
@@ -117,7 +117,7 @@ class DataFlow:
                     waiting += new_bulk
 
     def _follow_back(self) -> None:
-        """Carry uses from results back to inputs. A node that reads or makes bulk is the device's work."""
+        """Propagate uses from results back to inputs. The device runs nodes that read or make a bulk value."""
         for step in self._steps:
             step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.outputs))
         waiting = deque(value for value in self._values if value.use)
@@ -134,8 +134,8 @@ class DataFlow:
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """Add a graph; return its outputs. `names`: initially the names of its inputs; the names that it defines are added.
-        `sizes`: number of elements by name.
+        """Add a graph, and return its outputs. `names`: the names of the graph's inputs; the other names in the graph are added
+        to it. `sizes`: the number of elements by name.
         """
         own = names.maps[0]
         for tensor in graph.initializer:
@@ -151,7 +151,7 @@ class DataFlow:
         return [names.get(value.name) for value in graph.output]
 
     def _body(self, graph: GraphProto, names: _Names) -> tuple[_Values, _Values]:
-        """Add a graph inside a node; return its inputs and outputs."""
+        """Add a graph inside a node. Return the graph's inputs and outputs."""
         sizes = _sizes(graph)
         inputs = {value.name: self._value(sizes.get(value.name)) for value in graph.input}
         outputs = self._graph(graph, names.new_child(dict(inputs)), sizes)
@@ -184,8 +184,8 @@ class DataFlow:
             self._step(node, [value for number, value in enumerate(inputs) if number not in not_data], outputs)
 
     def _loop(self, states: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
-        """Add the flow of a Loop. `body_inputs`: the number of the iteration, a condition, states. `body_outputs`: a condition,
-        states, and parts of the node's other outputs.
+        """Add the flow of a Loop. `body_inputs`: the number of the iteration, a condition, state variables. `body_outputs`: a
+        condition, state variables, and parts of the node's scan outputs.
         """
         self._add_uses(body_outputs[:1], _Use.HOST)
         self._pass(states, body_inputs[2:])
@@ -224,6 +224,6 @@ class DataFlow:
 
 
 def _sizes(graph: GraphProto) -> dict[str, int]:
-    """Return the known numbers of elements, by name."""
+    """Return the number of elements of each value with a known shape, by name."""
     types = {value.name: type_of_value(value) for value in (*graph.value_info, *graph.output, *graph.input)}
     return {name: math.prod(type_.numbers) for name, type_ in types.items() if type_.numbers is not None}

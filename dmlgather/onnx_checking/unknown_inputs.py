@@ -42,7 +42,7 @@ def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Findin
 
 
 def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding for each input of a node that is not known well enough."""
+    """Yield a finding for each input about which facts are missing."""
     for role, value in node.roles.items():
         name, is_array, origin = printable(value.name), role in node.arrays, _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
@@ -80,13 +80,13 @@ def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> 
 
 
 def _deciding_inputs(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
-    """Return the end of a message about the model inputs that decide symbols; empty if none is known."""
+    """Return the end of a message about the model inputs that decide symbols. It is empty if no such input is known."""
     names = dict.fromkeys(repr(printable(origins[symbol])) for symbol in symbols if symbol in origins)
     return f"; they depend on the model's input{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
 
 
 def _origin(value: NodeValue) -> str:
-    """Return the end of a message that says why the input's elements are not known; empty if they are."""
+    """Return the end of a message that says why an input's elements are not known. It is empty if they are known."""
     if not isinstance(value.elements, Unknown):
         return ""
     decided_by = value.elements.decided_by

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from dmlgather.dialects.exporter import Descriptors
 from dmlgather.dialects.problem import Problem
 from dmlgather.directml import FeatureLevel, Finding, OperatorDesc, Report
 from dmlgather.onnx.problems.export import EXPORTER, broken_rule, index_out_of_range
@@ -26,10 +25,11 @@ from dmlgather.wording import printable
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its reasons. `findings`: why DirectML refuses the node, or what is missing. `taken`, `lowest`: DirectML's
-    operators for the node at the level of the check, and at the lowest possible level. `within`: the conditions on sizes for
-    `lowest`. `call`: the node as a problem; None if not all of it is known. `beyond`: about the first constant index that is out
-    of range even if negative indices count from the end, as in onnxruntime. `symbols`: the unknown sizes of the node.
+    """A verdict with its reasons. `findings`: why DirectML refuses the node, or which facts are missing. `taken`: DirectML's
+    operators for the node at the level of the check. `lowest`: those at the lowest possible level. `within`: the conditions on
+    sizes for `lowest`. `call`: the node as a problem; None if a type or size is not known. `beyond`: the finding about the
+    first constant index that is out of range in onnxruntime, where negative indices always count from the end. `symbols`: the
+    unknown sizes of the node.
     """
 
     verdict: Verdict
@@ -57,7 +57,7 @@ WRONG = ("EXP101", "EXP111", "EXP304")
 
 
 def for_shape_computation(judgement: Judgement) -> Judgement:
-    """Return the verdict on a shape computation. A node with an error that holds on every device stays refused."""
+    """Return the judgement of a shape computation. A node with an error that holds on every device stays refused."""
     is_wrong = any(finding.code in WRONG for finding in judgement.findings)
     return judgement if is_wrong else Judgement(Verdict.HOST, call=judgement.call)
 
@@ -74,8 +74,8 @@ def judge(
     clamped: bool = False,
     given: Mapping[str, int] = NO_SIZES,
 ) -> Judgement:
-    """Return DirectML's verdict on a node at a feature level. `sizes`: the model's. `origins`: the model input that decides
-    each symbol. `clamped`: as for `trial_sizes`. `given`: values of symbols, for the judgement's `call` only.
+    """Return DirectML's verdict on a node at a feature level. `sizes`: the sizes of the model. `origins`: the model input that
+    decides each symbol. `clamped`: see `trial_sizes`. `given`: values of symbols; they decide only the judgement's `call`.
     """
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in node.roles.items() if value.undefined)
     if undefined:
@@ -108,7 +108,7 @@ def judge(
 
 
 def _call(node: ModelNode, own_sizes: NodeSizes, given: Mapping[str, int]) -> KnownCall | None:
-    """Return the node as a problem; None if a symbol has no value in `given`, or if the node breaks a rule with these values."""
+    """Return the node as a problem. None if a symbol has no value in `given`, or if the node breaks a rule with these values."""
     if not given.keys() >= set(own_sizes.symbols):
         return None
     shapes = {role: own_sizes.concrete(shape, given) for role, shape in own_sizes.shapes.items()}
@@ -118,7 +118,7 @@ def _call(node: ModelNode, own_sizes: NodeSizes, given: Mapping[str, int]) -> Kn
 
 
 COUNTING = 11
-"""The first opset whose Gather counts negative indices from the end."""
+"""The first opset in which negative indices of Gather count from the end."""
 
 
 Trial = tuple[Mapping[str, int], Problem]
@@ -126,7 +126,7 @@ Trial = tuple[Mapping[str, int], Problem]
 
 
 def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterator[Trial]:
-    """Yield the node's trials. TypeError and ValueError as from `problem_of`; messages about sizes give the values."""
+    """Yield the node's trials. Raises the TypeError and ValueError of `problem_of`; messages about sizes give the values."""
     for values in trial.values:
         shapes = {role: own_sizes.concrete(shape, values) for role, shape in own_sizes.shapes.items()}
         try:
@@ -138,8 +138,8 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
-    """Return the judgement of a node from its trials. DirectML takes the node at a level that takes the problem of each trial.
-    `trials`: ordinary sizes first. `conditions`: the conditions under which no tensor is empty.
+    """Return the judgement of a node. DirectML takes the node at a level that takes the problem of each trial. `trials`: those
+    with ordinary sizes come first. `conditions`: the conditions under which no tensor is empty.
     """
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
@@ -164,8 +164,8 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Return the findings with the sizes of their trial. A finding about the output's data type is dropped if one about the
-    data type of the input has the same code and text.
+    """Return the findings with the sizes of their trial. A finding about the output's data type is dropped if a finding about
+    the input's data type has the same code and text.
     """
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
@@ -176,24 +176,18 @@ def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple
 
 
 def _with_sizes(sizes: Mapping[str, int]) -> str:
-    """Return the end of a message about these sizes: " (with N = 2)"."""
+    """Return the end of a message about these sizes, for example " (with N = 2)"."""
     shown = ", ".join(f"{printable(name)} = {size}" for name, size in sizes.items())
     return f" (with {shown})" if shown else ""
 
 
-# A cache, because models repeat the same problem many times.
-@lru_cache(maxsize=1024)
-def _expressed(problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-    return EXPORTER.express(problem, level)
-
-
-@lru_cache(maxsize=1024)
-def _lowest(problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
-    return EXPORTER.lowest(problem)
+# Cached, because models repeat a problem many times.
+_expressed = lru_cache(maxsize=1024)(EXPORTER.express)
+_lowest = lru_cache(maxsize=1024)(EXPORTER.lowest)
 
 
 def lowest_level(problem: Problem) -> FeatureLevel | None:
-    """Return the lowest feature level that takes a problem; None if no level does."""
+    """Return the lowest feature level that takes a problem, or None if no level does."""
     lowest = _lowest(problem)
     return None if lowest is None else lowest[0]
 
@@ -201,9 +195,9 @@ def lowest_level(problem: Problem) -> FeatureLevel | None:
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
-    """Return a finding about the first constant index that is out of range for all values of the unknown sizes; None without
-    one. `values`: the symbols' values of `problem`. `only_separately`: True if each index is in range for some sizes, but no
-    sizes suit all of them.
+    """Return a finding about the first constant index that is out of range for all values of the unknown sizes, or None if
+    there is no such index. `values`: the symbols' values in `problem`. `only_separately`: True if each index is in range for
+    some sizes, but no sizes suit all indices.
     """
     indices = node.numbers.get("indices")
     if indices is None:

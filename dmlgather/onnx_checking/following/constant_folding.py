@@ -1,8 +1,8 @@
 """Constant folding: values that follow from constants and from shapes, even if some sizes are unknown.
 
-A node whose inputs are all known is computed by the function of its operator entry, which is faster, or by ONNX's reference
-evaluator. If some elements are names of sizes, an operator that moves elements runs on element positions, and an operator that
-computes elements runs on the names.
+If all inputs of a node are known numbers, the function in its operator entry computes the outputs. If the entry has no
+function, ONNX's reference evaluator computes them, which is slower. If some elements are names of sizes, the rule depends on
+the operator. An operator that moves elements runs on element positions. An operator that computes elements runs on the names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from dmlgather.onnx.problems.node_reading import in_family
 from dmlgather.onnx.problems.partial_types import PartialType, Size
 from dmlgather.onnx.problems.subgraphs import operator_name
-from dmlgather.onnx_checking.following.element_arithmetic import Element, array_of, objects
+from dmlgather.onnx_checking.following.element_arithmetic import Element, array_of
 from dmlgather.onnx_checking.following.moving_rules import LargeResultError, ShapeArray
 from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape
 from dmlgather.onnx_checking.following.operators import compute, entry_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def fold(call: KnownNode) -> list[Value]:
-    """Return the known output values of a node of ONNX's own domain, and an Unknown for each other output."""
+    """Return the values of a node's outputs. An output that is not known has an Unknown. The node is in ONNX's own domain."""
     node = call.node
     try:
         outputs = _folded(call)
@@ -58,7 +58,9 @@ def _folded(call: KnownNode) -> list[Value] | Unknown:
 def _by_entry(call: KnownNode) -> list[Value] | Unknown:
     """Return the output by the entry's rule for inputs with names of sizes."""
     output = entry_of(call.node).computed(call)
-    return _why(call) if output is None else output if isinstance(output, Unknown) else [output]
+    if output is None:
+        return _why(call)
+    return output if isinstance(output, Unknown) else [output]
 
 
 def _kept(value: Value) -> Value:
@@ -74,7 +76,7 @@ def _why(call: KnownNode) -> Unknown:
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
-    """Return the reason why a node's outputs are not known. `passes_on`: True if known inputs would make them known."""
+    """Return the reason why a node's outputs are not known. `passes_on`: True if known inputs give known outputs."""
     unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
     of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
@@ -86,7 +88,7 @@ def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on
 
 
 def _may_be_partly(call: KnownNode) -> bool:
-    """Return True if elements of the output may be known although an input is not known at all."""
+    """Return True for a Concat that may have known and unknown elements, because only some of its inputs are known."""
     if call.node.op_type != "Concat" or not any(map(is_known, call.values)):
         return False
     pairs = zip(call.types, call.values, strict=True)
@@ -99,11 +101,11 @@ def _small(type_: PartialType) -> tuple[int, ...] | None:
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:
-    """Return the outputs of an operator that moves elements. It runs on positions in a pool of all input elements. Position 0
-    is the number 0, with which Pad fills.
+    """Return the outputs of an operator that moves elements. `pool` lists the elements of all inputs, and the operator moves
+    positions in `pool`. Position 0 holds the number 0, because Pad fills with 0.
     """
     inputs = entry_of(call.node).moves
-    # Concat of [N, 3] and [7]: the pool is [0, N, 3, 7], the inputs are [1, 2] and [3], and the output [1, 2, 3] is [N, 3, 7].
+    # Concat of [N, 3] and [7]: `pool` is [0, N, 3, 7]. The operator joins [1, 2] and [3]. Its output [1, 2, 3] means [N, 3, 7].
     pool: list[Element] = [0]
     positions: list[Value | None] = []
     for number, (type_, value) in enumerate(zip(call.types, call.values, strict=True)):
@@ -117,12 +119,14 @@ def _moved(call: KnownNode) -> list[Value] | Unknown:
             return _why(call)
         count = math.prod(shape)
         positions.append(np.arange(len(pool), len(pool) + count).reshape(shape))
-        pool += [value] * count if isinstance(value, Unknown) else objects(value).reshape(-1).tolist()
+        pool += [value] * count if isinstance(value, Unknown) else value.reshape(-1).tolist()
     outputs = _computed(call, positions)
     if isinstance(outputs, Unknown):
         return outputs
-    dtype, kept = call.data, map(_kept, outputs)
-    return [each if isinstance(each, Unknown) else array_of([pool[at] for at in each.flat], each.shape, dtype) for each in kept]
+    return [
+        output if isinstance(output, Unknown) else array_of([pool[at] for at in output.flat], output.shape, call.data)
+        for output in map(_kept, outputs)
+    ]
 
 
 def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | Unknown:
@@ -142,7 +146,7 @@ def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | 
 
 @dataclass(frozen=True, eq=False)
 class _OpenSize:
-    """An unknown or symbolic size in a rule that only copies sizes. Comparing it raises TypeError."""
+    """A size that is unknown or has a name, for functions that only copy sizes. Comparing it raises TypeError."""
 
     size: Size
 
@@ -153,8 +157,8 @@ class _OpenSize:
 
 
 def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
-    """Return the shapes of the outputs of an operator that moves elements, from a run on arrays without elements. None if it
-    has no rule for that, or needs the values of an unknown input.
+    """Return the output shapes of an operator that moves elements. Its function runs on arrays that have shapes but no
+    elements. Returns None if the operator has no function, or if an input is not known whose elements the function reads.
     """
     entry = entry_of(call.node)
     if entry.moves == () or entry.run is None or in_family(call.node):

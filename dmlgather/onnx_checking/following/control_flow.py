@@ -1,4 +1,4 @@
-"""If, Loop and Scan: the branch of an If that runs, and the values and types of the results."""
+"""If, Loop and Scan: the values and types of their outputs, and the branch of an If that runs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 BRANCHES = ("else_branch", "then_branch")
 
 MOST_ITERATIONS = KEPT_ELEMENTS
-"""The most iterations of a loop that are followed. No shape is computed by more iterations."""
+"""The most iterations of a loop that are followed. Loops that compute a shape have fewer."""
 
 MOST_WIDENINGS = 4
-"""The most passes over a loop's body in search of types that hold in every iteration."""
+"""The most passes over a loop's body to find types that hold in every iteration."""
 
 Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], Scope | None]
-"""A function that visits the nodes of a graph and returns its scope, or None if that takes too many steps. Its arguments are
-the graph, and the values and types of the graph's inputs.
+"""A function that visits the nodes of a graph and returns the graph's scope, or None if the visit takes too many steps. Its
+arguments are the graph, the values of the graph's inputs, and their types.
 """
 
 
 def taken_branch(node: NodeProto, scope: Scope) -> str | None:
-    """Return the branch of an If that runs, as the attribute's name; None if it is not known, and for other nodes."""
+    """Return the name of the attribute with the branch that an If runs. Returns None if it is not known, and for other nodes."""
     if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
         return None
     condition = scope.value(node.input[0])
@@ -43,8 +43,8 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the values and types of an If's outputs: from the branch that runs, or, if it is not known, what both branches have
-    in common.
+    """Store the values and types of an If's outputs. They come from the branch that runs. If it is not known which branch runs,
+    they are the facts that hold for both branches.
     """
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
@@ -54,15 +54,15 @@ def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) ->
         if not name or len(results) < len(scopes) or not results:
             continue
         values = [inner.value(result) for inner, result in results]
-        common = values[0] if all(same(values[0], one) for one in values) and not isinstance(values[0], Unknown) else unknown
-        scope.learn_value(name, values[0] if taken else common)
+        is_common = not isinstance(values[0], Unknown) and all(same(values[0], value) for value in values)
+        scope.learn_value(name, values[0] if taken or is_common else unknown)
         types = [inner.type(result) for inner, result in results]
         scope.learn_type(name, reduce(PartialType.joined, types))
 
 
 def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | None:
-    """Return a text about the output of an If whose data type differs between the branches; None without one. ONNX and
-    onnxruntime refuse such an If even if one branch never runs.
+    """Return a message if the branches of an If give an output different data types, else None. ONNX and onnxruntime refuse the
+    If even if one of these branches never runs.
     """
     scopes = [inside[branch] for branch in BRANCHES if branch in inside] if node.op_type == "If" else []
     for name, results in zip(node.output, zip(*(inner.results for inner in scopes), strict=False), strict=False):
@@ -74,7 +74,9 @@ def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | No
 
 
 def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], list[PartialType]] | None:
-    """Return the values and types of the outputs of a Loop whose condition is known in each iteration; None for others."""
+    """Return the values and types of a Loop's outputs, after visiting its body once per iteration. Returns None if the
+    condition of an iteration is not known, if there are too many iterations, and for other nodes.
+    """
     body = _body(node)
     if body is None:
         return None
@@ -109,8 +111,8 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], 
 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return types of a Loop's outputs that hold after any number of iterations; None if none are found, and for other nodes.
-    They are loop invariants: they hold for the carried values before the first iteration, and each iteration preserves them.
+    """Return types of a Loop's outputs that hold after any number of iterations. Returns None if none are found, and for other
+    nodes. The types of carried values are loop invariants: they hold at first, and each iteration preserves them.
     """
     body = _body(node)
     if body is None:
@@ -131,7 +133,7 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return the types of a Scan's outputs; None if they are not found, and for other nodes. States keep their shapes."""
+    """Return the types of a Scan's outputs. Returns None if they are not found, and for other nodes. States keep their shapes."""
     body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
     types = None if body is None or node.op_type != "Scan" else scan_body_types(node, body, scope.type)
     if body is None or types is None or len(body.output) != len(node.output):
@@ -150,8 +152,8 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
-    """Return the types of the inputs of a Scan's body; None if they do not match the node's inputs, as in opset 8. `type_of`:
-    the type of a name.
+    """Return the types of the inputs of a Scan's body. `type_of`: returns the type of a name. Returns None if the body's inputs
+    do not match the node's inputs. In opset 8 they do not match.
     """
     types, count = list(map(type_of, node.input)), _scan_input_count(node)
     if len(body.input) != len(types) or count > len(types):
@@ -166,7 +168,7 @@ def _scan_input_count(node: NodeProto) -> int:
 
 
 def _axes(node: NodeProto, name: str, count: int) -> list[int]:
-    """Return an attribute of a Scan with `count` axes; zeros if it is left out or has another length."""
+    """Return the `count` axes in an attribute of a Scan. They are 0 if the attribute is missing or has another length."""
     axes = next((list(each.ints) for each in node.attribute if each.name == name), [])
     return axes if len(axes) == count else [0] * count
 
@@ -180,7 +182,7 @@ def _without_axis(type_: PartialType, axis: int) -> PartialType:
 
 
 def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
-    """Return the type of values of one type that are stacked along a new axis."""
+    """Return the type of `size` values of type `type_`, stacked along a new axis."""
     if type_.shape is None or not -len(type_.shape) <= axis + (axis < 0) <= len(type_.shape):
         return type_.sized(None)
     position = axis % (len(type_.shape) + 1)
@@ -188,7 +190,7 @@ def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
 
 
 def _body(node: NodeProto) -> GraphProto | None:
-    """Return the body of a Loop; None if it does not match the node's inputs and outputs, and for other nodes."""
+    """Return the body of a Loop. Returns None if it does not match the node's inputs and outputs, and for other nodes."""
     bodies = [graph for name, graph in subgraphs(node) if name == "body"]
     if node.op_type != "Loop" or len(bodies) != 1 or len(node.input) < 2:
         return None
@@ -202,10 +204,7 @@ def _number(value: Value) -> int | None:
 
 def _stacked(values: Sequence[Value]) -> Value:
     arrays = [value for value in values if isinstance(value, np.ndarray)]
-    if (
-        len(arrays) < len(values)
-        or len({value.shape for value in arrays}) > 1
-        or sum(value.size for value in arrays) > KEPT_ELEMENTS
-    ):
+    shapes, dtypes = {array.shape for array in arrays}, {array.dtype for array in arrays}
+    if len(arrays) < len(values) or len(shapes) > 1 or sum(array.size for array in arrays) > KEPT_ELEMENTS:
         return Unknown("computed when the model runs, by Loop", computed=True)
-    return np.stack([value.astype(object) for value in arrays] if len({value.dtype for value in arrays}) > 1 else arrays)
+    return np.stack(arrays if len(dtypes) == 1 else [array.astype(object) for array in arrays])

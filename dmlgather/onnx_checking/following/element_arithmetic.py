@@ -1,4 +1,4 @@
-"""Arithmetic on elements: numbers, names of sizes, or unknown."""
+"""Arithmetic on elements. An element is a number, the name of a size, or unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,14 @@ _RELATIONS: Mapping[str, tuple[str, bool]] = {
     "greater": (">", True),
     "greater_equal": (">=", True),
 }
-"""Comparison -> relation for `Sizes.compare`, and the answer for which the comparison is true."""
+"""By comparison: a relation for `Sizes.compare`, and the answer of `Sizes.compare` for which the comparison is true."""
 
 _LOGIC: Mapping[str, Callable[..., Element]] = {"and": _and, "or": _or, "not": _not, "where": _select}
-"""Operations on bools. An operand that decides the result makes it known even if the other one is Unknown."""
+"""Operations on bools. The result of False and Unknown is False, for example."""
 
 
 def folded(operation: str) -> Callable[..., Any]:
-    """Return a rule that reduces all operands by an operation of two operands."""
+    """Return a rule that reduces all operands by an operation on two operands."""
     return lambda compute, *operands: compute.fold(operation, operands)
 
 
@@ -66,8 +66,8 @@ def applied(operation: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic on the elements of one node. `unknown`: returns an Unknown for a reason and the sizes in the reason.
-    `integers`: True if the elements are integers. `attributes`: the node's attributes with one number.
+    """Arithmetic on the elements of one node. `unknown`: returns an Unknown; its arguments are the reason, and the sizes in the
+    reason. `integers`: True if the elements are integers. `attributes`: the node's attributes with one number.
     """
 
     sizes: Sizes
@@ -76,7 +76,7 @@ class Arithmetic:
     attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
-        """Return the result of an operation of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""
+        """Return the result of an operation: one of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""
         if operation in _LOGIC:
             return _LOGIC[operation](*operands)
         if operation in _RELATIONS:
@@ -97,11 +97,11 @@ class Arithmetic:
         return result
 
     def fold(self, operation: str, operands: Sequence[Element]) -> Element:
-        """Return the result of an operation of two operands over all of `operands`, at least one."""
-        return reduce(lambda one, two: self(operation, one, two), operands)
+        """Return `operands` reduced by an operation on two operands. There must be at least one operand."""
+        return reduce(partial(self, operation), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:
-        """Return the truth of "left relation right", or an Unknown. `relation`: one of RELATIONS."""
+        """Return True if "left relation right" holds, False if it does not, or an Unknown. `relation`: one of RELATIONS."""
         numbers = self._plain((left, right))
         if isinstance(numbers, Unknown):
             return numbers
@@ -120,15 +120,15 @@ class Arithmetic:
 
 
 def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:
-    """Return the output of a rule for single elements, with NumPy's broadcasting. `inputs`: None for one that is left out.
-    ValueError if the shapes do not fit or the output is too large.
+    """Return the output of a rule for single elements, with NumPy's broadcasting. `inputs`: arrays, or None for an input that
+    is left out. ValueError if the shapes do not fit or the output is too large.
     """
-    shape = np.broadcast_shapes(*(each.shape for each in inputs if each is not None))
-    if math.prod(shape) > KEPT_ELEMENTS:
-        raise ValueError(f"{math.prod(shape)} elements")
-    flat = [None if each is None else np.broadcast_to(objects(each), shape).reshape(-1) for each in inputs]
-    elements = [rule(compute, *(None if each is None else each[index] for each in flat)) for index in range(math.prod(shape))]
-    return array_of(elements, shape, dtype)
+    shape = np.broadcast_shapes(*(array.shape for array in inputs if array is not None))
+    count = math.prod(shape)
+    if count > KEPT_ELEMENTS:
+        raise ValueError(f"{count} elements")
+    columns = [[None] * count if array is None else np.broadcast_to(array, shape).reshape(-1).tolist() for array in inputs]
+    return array_of([rule(compute, *row) for row in zip(*columns, strict=True)], shape, dtype)
 
 
 def range_length(compute: Arithmetic, start: Element, limit: Element, step: Element) -> KnownSize | None:
@@ -138,7 +138,7 @@ def range_length(compute: Arithmetic, start: Element, limit: Element, step: Elem
 
 
 def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an array of `dtype`, or of objects if some elements are no numbers. A number that `dtype` cannot hold becomes
+    """Return an array of `dtype`, or of objects if not all elements are numbers. Numbers that `dtype` cannot hold become
     Unknown.
     """
     if dtype.kind in "iu":
@@ -150,8 +150,3 @@ def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[
     array = np.empty(len(elements), object)
     array[:] = elements
     return array.reshape(shape)
-
-
-def objects(value: Array) -> Array:
-    """Return the elements as an array of objects, each an Element."""
-    return value.astype(object)

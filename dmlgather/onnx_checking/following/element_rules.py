@@ -1,4 +1,4 @@
-"""Rules for elements: from the elements at one position, or from a node whose inputs have names of sizes, to the output."""
+"""Rules that compute elements. A rule computes one element of an output, or all elements from inputs with names of sizes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import numpy as np
 
 from dmlgather.onnx.problems.data_types import data_type
 from dmlgather.onnx.problems.node_reading import parse_node
-from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, objects, range_length
+from dmlgather.onnx_checking.following.element_arithmetic import Arithmetic, Element, array_of, range_length
 from dmlgather.onnx_checking.following.operator_entries import KnownNode
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, is_known
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
-"""Number types that hold every size. float32 rounds sizes from 2^24 on, which no model intends."""
+"""Number types that count as able to hold every size. float32 rounds sizes from 2^24 on, but models do not have such sizes."""
 
-# From the elements at one position to one element of the output.
+# Rules for one element of the output. The arguments are the elements of the inputs at one position.
 
 
 def divide(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Divide; a quotient of integers is rounded towards 0."""
+    """Return a quotient. A quotient of integers is rounded towards 0."""
     return compute("truncate_divide" if compute.integers else "divide", left, right)
 
 
 def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Return the remainder. It has the divisor's sign, or under `fmod` the dividend's."""
+    """Return a remainder. It has the sign of the divisor. If the attribute `fmod` is set, it has the sign of the dividend."""
     truncates = compute.attributes.get("fmod", 0) or not compute.integers
     return compute("truncate_modulo" if truncates else "floor_modulo", left, right)
 
 
 def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
     """Return `value`, raised to at least `min` and then lowered to at most `max`. If `min` is greater than `max`, the result is
-    `max`. Before version 11, both are attributes.
+    `max`. Before version 11, `min` and `max` are attributes.
     """
     min, max = compute.attributes.get("min", min), compute.attributes.get("max", max)  # noqa: A001 - as above
     above = value if min is None else compute("maximum", value, min)
@@ -46,17 +46,17 @@ def relu(compute: Arithmetic, value: Any) -> Any:
 
 
 def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
-    """Return a power with a small exponent."""
+    """Return a power with the exponent 1, 2 or 3."""
     if isinstance(exponent, int | float) and exponent in (1, 2, 3):
         return compute.fold("multiply", [base] * int(exponent))
     return Unknown("a power of a size that is not known")
 
 
-# From a node whose inputs have names of sizes to its output.
+# Rules for the whole output of a node whose inputs have names of sizes.
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
-    """Return a rule that reduces along axes by an operation of two operands."""
+    """Return a rule that reduces along axes by an operation on two operands."""
 
     def rule(call: KnownNode) -> Value:
         axes: Sequence[int] | None = call.ints("axes")
@@ -71,7 +71,7 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
         if not chosen <= set(range(data.ndim)) or data.size == 0:
             raise ValueError(f"axes {axes} of rank {data.ndim}")
         kept = [axis for axis in range(data.ndim) if axis not in chosen]
-        rows = objects(data).transpose(*kept, *sorted(chosen)).reshape(math.prod(data.shape[axis] for axis in kept), -1)
+        rows = data.transpose(*kept, *sorted(chosen)).reshape(math.prod(data.shape[axis] for axis in kept), -1)
         results = [call.arithmetic(call.data).fold(operation, row) for row in rows.tolist()]
         shape = [1 if axis in chosen else size for axis, size in enumerate(data.shape) if keep or axis not in chosen]
         return array_of(results, shape, call.data)
@@ -80,7 +80,7 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
 
 
 def cast(call: KnownNode) -> Value:
-    """Return the elements in another type. A type that does not hold every size makes elements Unknown."""
+    """Return the elements in another type. Elements become Unknown if the type does not hold every size."""
     target, source, compute = data_type(call.integers["to"]), call.data, call.arithmetic()
     if target is None:
         raise ValueError("to is no data type")
@@ -96,12 +96,12 @@ def cast(call: KnownNode) -> Value:
         return compute("truncate", element) if source.kind == "f" and target.kind in "iu" else element
 
     data = np.asarray(call.values[0])
-    return array_of([converted(element) for element in objects(data).reshape(-1)], data.shape, target)
+    return array_of([converted(element) for element in data.reshape(-1).tolist()], data.shape, target)
 
 
 def range_elements(call: KnownNode) -> Value | None:
-    """Return the elements of Range; None if their number is not known or too large."""
-    start, limit, step = (objects(np.asarray(value)).reshape(-1)[0] for value in call.values)
+    """Return the elements of Range, or None if their number is not known or too large."""
+    start, limit, step = (np.asarray(value).item(0) for value in call.values)
     compute = call.arithmetic(call.data)
     number = range_length(compute, start, limit, step)
     if not isinstance(number, int) or number > KEPT_ELEMENTS:
@@ -110,7 +110,7 @@ def range_elements(call: KnownNode) -> Value | None:
 
 
 def shape(call: KnownNode) -> Value:
-    """Return the sizes of the first input: numbers or names."""
+    """Return the sizes of the first input, each a number or a name."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes

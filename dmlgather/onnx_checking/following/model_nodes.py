@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # ONNX's shape inference only goes forwards, and stops at a value of unknown shape.
 
 MOST_ROUNDS = 8
-"""The most passes over a graph, forwards and backwards. One pass carries a rank along a chain of any length."""
+"""The most passes over a graph. A pass visits all nodes forwards and then backwards, so it infers ranks along a whole chain."""
 
 
 def learn_ranks(graph: GraphProto, scope: Scope) -> None:
@@ -53,7 +53,7 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
 
 
 def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str]) -> dict[str, int]:
-    """Return the ranks of values in `lacking` that follow from others. `unsure`: values whose ranks are not used."""
+    """Return the ranks of values in `lacking` that follow from other ranks. `unsure`: values whose ranks are not used."""
     lacking |= unsure
     ranks: dict[str, int] = {}
 
@@ -100,7 +100,7 @@ class NodeValue:
 @dataclass(frozen=True, slots=True)
 class ModelNode:
     """A node of the family in a model. `place`: its path, unique in the model. `graph`: the path of the graph around it.
-    `index`: its position in that graph. `unreached`: why no run of the model reaches it; None if one may.
+    `index`: its position in that graph. `unreached`: the reason why no run of the model reaches the node, or None.
     """
 
     place: str
@@ -145,9 +145,9 @@ UNCALLED = "nothing calls the function"
 
 
 class UndefinedRead(NamedTuple):
-    """A name that a node reads, or a graph gives as an output, before it is defined. `place`: of the node or graph. `role`:
-    "outputs" for an output of a graph. `called`: False in a function that nothing calls. `is_judged`: True for a node of the
-    family.
+    """A use of a name that is not defined before. A node reads the name, or it is an output of a graph. `place`: the place of
+    the node or graph. `role`: "outputs" for an output of a graph, else empty. `called`: False in a function that nothing calls.
+    `is_judged`: True for a node of the family.
     """
 
     place: str
@@ -159,8 +159,8 @@ class UndefinedRead(NamedTuple):
 
 
 class RepeatedNames(NamedTuple):
-    """A graph in which several nodes or values have one name. `names`: these names, with the number of nodes or values. `called`:
-    False for a function that nothing calls.
+    """A graph in which several nodes or values have one name. `names`: these names, with the number of nodes or values.
+    `called`: False for a function that nothing calls.
     """
 
     graph: str
@@ -173,13 +173,12 @@ class ModelContents:
     """The nodes of a model.
 
     `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
-    graph. `undefined`: reads of names that are not defined before. `repeated_names`, `redefined`: graphs in which several nodes,
-    or several values, have one name.
-    `malformed`: other nodes that
-    break their operator's schema: place, node, opset and reason. `sizes`: the expressions behind the names of sizes. `origins`:
-    the model input that decides a symbol. `makers`: the node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors
-    whose declared type is not the inferred one. `runtime_types`: types that onnxruntime keeps and that differ from the inferred
-    ones, by the path of the graph and the tensor.
+    graph. `undefined`: reads of names that are not defined before. `repeated_names`, `redefined`: graphs in which several
+    nodes, or several values, have one name. `malformed`: other nodes that break their operator's schema: place, node, opset and
+    reason. `sizes`: the expressions behind the names of sizes. `origins`: the model input that decides a symbol. `makers`: the
+    node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors whose declared type is not the inferred one.
+    `runtime_types`: types that onnxruntime keeps and that differ from the inferred ones, by the path of the graph and the
+    tensor.
     """
 
     opsets: dict[str, int]
@@ -199,7 +198,9 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Return all nodes of a model: the main graph's first, then those of each function, with facts that all its calls share."""
+    """Return all nodes of a model. The nodes of the main graph come first, then the nodes of each local function, with facts
+    that hold for all calls of the function.
+    """
     visitor = _Visitor(file)
     visitor.visit_model()
     return visitor.contents
@@ -210,14 +211,14 @@ class _Visitor:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
         self.idle_calls: dict[Key, FunctionCall] = {}
-        """Calls that no run reaches."""
+        """Calls that no run reaches. They count only for functions without other calls."""
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """Why no run reaches the visited graph. Its calls of a function count only if no reached graph calls the function."""
+        """The reason why no run reaches the visited graph, or None. `idle_calls` has the calls in unreached graphs."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(
             opsets, self.model.ir_version, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers
@@ -325,7 +326,7 @@ class _Visitor:
             )
 
     def _inside(self, node: NodeProto, place: str, scope: Scope, opsets: Mapping[str, int]) -> dict[str, Scope]:
-        """Visit the graphs in a node's attributes; return their scopes."""
+        """Visit the graphs in a node's attributes, and return their scopes."""
         branch, unreached = taken_branch(node, scope), self.unreached
         inside: dict[str, Scope] = {}
         for attribute, graph in subgraphs(node):
@@ -345,8 +346,8 @@ class _Visitor:
         return inside
 
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
-        """Compare the declared types of the inputs of a graph inside a node with the inferred ones. Store the inferred types if
-        the graph has unconfirmed declarations.
+        """Compare the declared and the inferred types of the inputs of a graph inside a node. If shape inference does not
+        confirm some declarations, store the inferred types.
         """
         assert inner.outer is not None
         if node.op_type == "Scan":
@@ -385,7 +386,7 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
 
 
 def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -> tuple[NodeValue, ...]:
-    """Return the known facts about names. `node`: the node that reads them; None for outputs."""
+    """Return the known facts about names. `node`: the node that reads the names; None for outputs."""
     return tuple(
         NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names

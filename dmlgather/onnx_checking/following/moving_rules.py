@@ -1,12 +1,14 @@
-"""Rules for operators that move elements: functions from the parsed node and arrays to the output, or to a list of outputs.
+"""Rules for operators that move elements. A rule is a function; its arguments are the parsed node and the input arrays. It
+returns the output, or a list if there are several.
 
-An array whose elements are moved may also be a ShapeArray, which has no elements.
+In place of an array whose elements are moved, a rule also takes a ShapeArray, which has no elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -22,7 +24,7 @@ from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array
 
 @dataclass(frozen=True)
 class ShapeArray:
-    """An array without elements. An unknown size in its shape takes part in no arithmetic."""
+    """An array without elements. Its sizes need not be numbers. The rules only copy sizes that are no numbers."""
 
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
@@ -41,19 +43,14 @@ class ShapeArray:
         return self.reshape([self.shape[axis] for axis in order])
 
     def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
-        """Return slices of the first dimensions. TypeError if a size is not known."""
+        """Return slices along the first dimensions. TypeError if a size is not known."""
         indices = [range(size) for size in self.shape]
         for axis, slice_ in enumerate(slices):
             indices[axis] = indices[axis][slice_]
         return self.reshape([len(kept) for kept in indices])
 
 
-def expanded(data: Any, shape: Sequence[int]) -> Any:
-    """Return `data` broadcast to a shape. ValueError if it does not fit."""
-    return data.reshape(np.broadcast_shapes(shape, data.shape)) if isinstance(data, ShapeArray) else np.broadcast_to(data, shape)
-
-
-def joined(values: Sequence[Any], axis: int) -> Any:
+def _concatenated(values: Sequence[Any], axis: int) -> Any:
     """Return the concatenation of arrays along an axis. ValueError if they do not fit."""
     types = [TensorType(value.shape, value.dtype) for value in values]
     first, axis = types[0], check_axis("axis", axis, types[0].rank, "the first input")
@@ -69,13 +66,6 @@ def joined(values: Sequence[Any], axis: int) -> Any:
     return values[0] if len(values) == 1 else values[0].reshape((*first.shape[:axis], size, *first.shape[axis + 1 :]))
 
 
-def parts(data: Any, axis: int, sizes: Sequence[int]) -> list[Any]:
-    """Return consecutive parts of `data` along an axis, of these sizes."""
-    ends = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
-    before = (slice(None),) * axis
-    return [data[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True)]
-
-
 MOST_DIMENSIONS = 64
 """The most dimensions of a NumPy array."""
 
@@ -86,9 +76,11 @@ class LargeResultError(Exception):
 
 def _repeated(data: Any, shape: Sequence[int]) -> Any:
     """Return `data` broadcast to a shape. LargeResultError for more than KEPT_ELEMENTS elements."""
-    if isinstance(data, np.ndarray) and prod(shape) > KEPT_ELEMENTS:
+    if isinstance(data, ShapeArray):
+        return data.reshape(np.broadcast_shapes(shape, data.shape))
+    if prod(shape) > KEPT_ELEMENTS:
         raise LargeResultError(f"{prod(shape)} elements")
-    return expanded(data, shape)
+    return np.broadcast_to(data, shape)
 
 
 def gather(call: StatedNode, data: Array, indices: Array) -> Array:
@@ -116,7 +108,7 @@ def _problem(call: StatedNode, *inputs: Any) -> Any:
 
 
 def flatten(call: StatedNode, data: Any) -> Any:
-    """Return `data` with two dimensions: the merged ones before an axis, and the merged ones from the axis on."""
+    """Return `data` with two dimensions. The dimensions before an axis are merged into the first, the others into the second."""
     shape, axis = data.shape, call.attributes.get("axis", 1)
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")
@@ -130,7 +122,7 @@ def expand(_: StatedNode, data: Any, shape: Any) -> Any:
 
 
 def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
-    """Repeat `data` along each dimension. Before version 6, it is repeated along one axis only."""
+    """Repeat `data` along each dimension. Before version 6, Tile repeats it along one axis only."""
     sizes = data.shape
     if call.opset < 6:
         repeats = [np.asarray(repeats).item() if dimension == np.asarray(axis).item() else 1 for dimension in range(len(sizes))]
@@ -145,15 +137,15 @@ def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def concat(call: StatedNode, *values: Any) -> Any:
-    """Concatenate along an axis, which is required from version 4 on."""
+    """Concatenate along an axis. From version 4 on, the attribute `axis` is required."""
     axis = call.attributes.get("axis", 1 if call.opset < 4 else None)
     if axis is None:
         raise ValueError("attribute axis is missing: Concat requires it")
-    return joined([value for value in values if value is not None], axis)
+    return _concatenated([value for value in values if value is not None], axis)
 
 
 def split(call: StatedNode, data: Any, split: Any = None) -> list[Any]:
-    """Split along an axis, into parts of stated sizes or equal ones. From version 18 on, the last equal part may be smaller."""
+    """Split along an axis into parts of given sizes, or into equal parts. From version 18 on, the last of them may be smaller."""
     axis = check_axis("axis", call.attributes.get("axis", 0), len(data.shape), "the first input")
     size, outputs = data.shape[axis], len(call.node.output)
     sizes: Sequence[int] | None = call.attributes.get("split")
@@ -167,4 +159,5 @@ def split(call: StatedNode, data: Any, split: Any = None) -> list[Any]:
             f"split is {list(sizes)} for {outputs} outputs, but data has size {size} along axis {axis}: expected a size for "
             "each output, which add up to it"
         )
-    return parts(data, axis, sizes)
+    before = (slice(None),) * axis
+    return [data[(*before, slice(end - part, end))] for part, end in zip(sizes, accumulate(sizes), strict=True)]

@@ -1,4 +1,4 @@
-"""Requests to ONNX about single nodes: the types of the outputs, and their values if all inputs are known and small."""
+"""Requests to ONNX about single nodes. ONNX returns the types of the outputs, and their values if all inputs are known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_REDUCTION = "noop_with_empty_axes"
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """The types of a node's outputs by name, and the values that were computed."""
+    """The types of a node's outputs by name, and the values of the outputs that were computed."""
 
     types: Mapping[str, PartialType] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class NodeAnswer:
 
 @dataclass(frozen=True)
 class NodeRequests:
-    """Asks ONNX about nodes of one model. `limits`: the time and memory that are left for it."""
+    """Asks ONNX about nodes of one model. `limits`: the time and memory that are left for this model."""
 
     limits: InferenceLimits
     ir_version: int
@@ -45,8 +45,9 @@ class NodeRequests:
         *,
         evaluates: bool = True,
     ) -> NodeAnswer:
-        """Return the outputs' types and values of a node of ONNX's own domain without graphs. `types`, `values`: of its inputs.
-        `evaluates`: True to ask for values, too. The answer is empty if ONNX refuses the node or exceeds a limit.
+        """Return the types and values of a node's outputs. The node is in ONNX's own domain and has no graphs. `types`,
+        `values`: those of its inputs. `evaluates`: True to ask for values, too. The answer is empty if ONNX refuses the node or
+        exceeds a limit.
         """
         from onnx import GraphProto, ModelProto, numpy_helper
 

@@ -1,4 +1,4 @@
-"""The operator table: an entry for each of ONNX's and onnxruntime's own operators about which something is known.
+"""The operator table, with entries for operators of ONNX and onnxruntime.
 
 Constant folding, size inference and the search for shape computations read these entries.
 """
@@ -41,7 +41,7 @@ def reduction(operation: str | None = None) -> OperatorEntry:
 
 
 def runtime(types: TypeRule, **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator that only has a type rule."""
+    """Return the entry of an operator with a type rule."""
     return OperatorEntry(types=types, **columns)
 
 
@@ -118,7 +118,7 @@ _FOLLOWED: Entries = {
     "ScatterElements": moving(moves=(0, 2), rank=SAME),
     "ScatterND": moving(moves=(0, 2), rank=SAME),
 }
-"""Operators whose elements or sizes are inferred, and the family."""
+"""Operators whose elements or sizes are inferred, and the gathers and slices."""
 
 _OTHERS: Entries = {
     **for_all(
@@ -127,7 +127,7 @@ _OTHERS: Entries = {
     **for_all(RANKED, "HardSigmoid", "HardSwish", "InstanceNormalization", "LeakyRelu", "Log", "LogSoftmax", "LpNormalization"),
     **for_all(RANKED, "Mish", "PRelu", "QuantizeLinear", "Reciprocal", "ReverseSequence", "Round", "Selu", "Sigmoid", "Sign"),
     **for_all(RANKED, "Softmax", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu"),
-    **for_all(OperatorEntry(rank=size_rules.recurrent_ranks), "LSTM", "GRU", "RNN"),
+    **for_all(OperatorEntry(rank=size_rules.fixed_ranks(4, 3, 3, inputs=(3,))), "LSTM", "GRU", "RNN"),
     # Not evaluated: windows, padding and sums may need far more memory than the inputs and outputs.
     **for_all(OperatorEntry(rank=SAME, evaluated=False), "AveragePool", "LpPool", "MaxPool"),
     **for_all(OperatorEntry(rank=size_rules.kernel_rank(1), evaluated=False), "Conv", "ConvInteger", "ConvTranspose"),
@@ -137,7 +137,7 @@ _OTHERS: Entries = {
     "Col2Im": OperatorEntry(evaluated=False, host=(1, 2)),  # image_shape, block_shape
     "DFT": OperatorEntry(evaluated=False, host=(1, 2)),  # dft_length, axis
     "MelWeightMatrix": OperatorEntry(evaluated=False, host=(0, 1)),  # num_mel_bins, dft_length: the output's sizes
-    "STFT": OperatorEntry(evaluated=False, rank=size_rules.rank_four, host=(1, 3)),  # frame_step, frame_length
+    "STFT": OperatorEntry(evaluated=False, rank=size_rules.fixed_ranks(4), host=(1, 3)),  # frame_step, frame_length
     # Not evaluated: ONNX and runtimes round differently.
     "AffineGrid": OperatorEntry(evaluated=False, host=(1,)),  # size
     "GridSample": OperatorEntry(evaluated=False),
@@ -163,7 +163,7 @@ _OTHERS: Entries = {
     "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
     **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
-"""Other operators: ranks are inferred, ONNX does not evaluate them, or DirectML's caller has to know some inputs."""
+"""Other operators. Their ranks are inferred, or ONNX must not evaluate them, or DirectML's caller has to know some inputs."""
 
 _RUNTIME: Entries = {
     "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
@@ -222,7 +222,7 @@ _BLOCKS: Entries = {
     "ReorderOutput": runtime(runtime_rules.from_blocks),
     "Upsample": runtime(runtime_rules.upsampled),
 }
-"""Operators on tensors in NCHWc layout. Their sizes are the sizes in NCHW, with channels padded to whole blocks."""
+"""Operators on tensors in NCHWc layout. The shapes are those in NCHW, with channels padded to whole blocks."""
 
 OPERATORS: Entries = {
     **_FOLLOWED,
@@ -243,12 +243,12 @@ def entry_of(node: NodeProto) -> OperatorEntry:
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
-    """Return the output of a NodeProto under an opset; a list if it has several. The operator's entry must have `run`.
+    """Return the output of a NodeProto under an opset, or a list if it has several. The operator's entry must have `run`.
 
-    `inputs`: one per node.input, None for an omitted one; arrays, or ShapeArrays in place of moved ones. The result shares
-    memory with the inputs where it can.
+    `inputs`: one array per node.input, None if it is left out. Inputs whose elements are moved may be ShapeArrays. The result
+    shares memory with the inputs if possible.
 
-    Raises TypeError for a data type that the version does not list, ValueError for any other broken rule of the version.
+    Raises TypeError for a data type that the operator's version does not list, ValueError if another rule of it is broken.
     """
     run = entry_of(node).run
     assert run is not None, f"{node.op_type} has a rule"

@@ -1,4 +1,4 @@
-"""Propagation of types and values from the inputs of a node to its outputs, node after node."""
+"""Propagation of types and values from the inputs of each node to its outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode, SizeRu
 from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.following.scopes import Scope, attribute_values
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
-from dmlgather.onnx_checking.reading.local_functions import FunctionCall, Key, function_graph, function_name
+from dmlgather.onnx_checking.reading.local_functions import FunctionCall, function_graph, function_name
 from dmlgather.onnx_checking.reading.shape_inference import MISTAKEN
 from dmlgather.onnx_checking.reading.size_names import GraphNames
 from dmlgather.onnx_checking.sizes.values import Unknown, Value
@@ -27,19 +27,16 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""The most visits of nodes, graphs and initializers to compute the values of all loops of a model. Inferring the types of loops
-may take as many again.
+"""The most steps to compute the values of all loops of a model. A step visits a node, a graph or an initializer. Inferring
+types of loops and function calls may take another 4,000 steps.
 """
 
 STEPS_OF_CALL = 20
-"""One shape inference of a function counts as this many steps."""
-
-NO_TYPES: Mapping[str, PartialType] = {}
-NO_VALUES: Mapping[str, Value] = {}
+"""Steps that are counted for one shape inference of a function."""
 
 
 class Propagation:
-    """Inference of types and values of the outputs of a model's nodes, in their order. `requests`: asks ONNX about a node."""
+    """Inference of types and values of the outputs of a model's nodes. `requests`: asks ONNX about a node."""
 
     def __init__(self, requests: NodeRequests, file: ModelFile) -> None:
         self.requests, self.file = requests, file
@@ -47,9 +44,9 @@ class Propagation:
         self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
-        """Store the types and values of a node's outputs in `scope`. `opset`: that of ONNX's own domain; None for a node of
-        another domain, and for a call of a function. `inside`: the visited scopes of the graphs in the node's attributes, by
-        attribute.
+        """Store the types and values of a node's outputs in `scope`. `opset`: the opset of ONNX's own domain; None for a node
+        of another domain, and for a call of a function. `inside`: the scopes of the graphs in the node's attributes, by
+        attribute; their nodes are already visited.
         """
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
@@ -89,8 +86,8 @@ class Propagation:
                     scope.learn_type(name, type_)
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
-        """Return the result of `loop_types` or `scan_types`. Its steps have their own budget, because a loop may use up the
-        budget for values.
+        """Return the types of a loop's outputs that hold after any number of iterations, or None. The steps count against the
+        budget for types, because the loop may have used up the budget for values.
         """
         types = scan_types if node.op_type == "Scan" else loop_types
         with self._types_alone():
@@ -98,7 +95,7 @@ class Propagation:
 
     @contextmanager
     def _types_alone(self) -> Iterator[None]:
-        """Charge steps to the budget for types."""
+        """Count steps against the budget for types."""
         if self._finds_types:
             yield
             return
@@ -113,21 +110,21 @@ class Propagation:
         opset: int,
         outer: Scope,
         graph: GraphProto,
-        values: Mapping[str, Value] = NO_VALUES,
-        types: Mapping[str, PartialType] = NO_TYPES,
+        values: Mapping[str, Value] | None = None,
+        types: Mapping[str, PartialType] | None = None,
     ) -> Scope | None:
-        """Return the scope of a graph inside a node after its nodes are visited; None if that takes too many steps."""
+        """Visit a graph inside a node, and return its scope. Returns None if the visit takes too many steps."""
         self.steps -= 1 + len(graph.initializer)  # a scope costs as well
         if self.steps < 0:
             return None
         scope = Scope(graph, outer.reader.inside(outer.reader.path), outer, input_values=values)
-        for name, type_ in types.items():
+        for name, type_ in (types or {}).items():
             scope.learn_input(name, type_)
             scope.retyped = True
         return scope if self._visit_all(graph, opset, scope) else None
 
     def _visit_all(self, graph: GraphProto, opset: int, scope: Scope) -> bool:
-        """Visit the nodes of a graph; return False if the steps run out."""
+        """Visit the nodes of a graph. Return False if that takes too many steps."""
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:
@@ -141,30 +138,25 @@ class Propagation:
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
         """Store the types of a function call's outputs, if they may be better than ONNX's. ONNX's inference of the whole model
-        may know less about this call.
+        may know less about the inputs of this call.
         """
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
         if key is None or not (_is_open(node, scope) and (lacks_shape or _helps(node, scope))):
             return
         with self._types_alone():
-            self._visit_function(key, node, scope)
-
-    def _visit_function(self, key: Key, node: NodeProto, scope: Scope) -> None:
-        """Store the types that a function call gives to a node's outputs."""
-        self.steps -= STEPS_OF_CALL
-        if self.steps < 0:
-            return
-        functions = self.file.functions
-        call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
-        function, outer_symbols = functions.without_declarations(key), names.snapshot()
-        graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
-        input_values = dict(zip(function.input, call.values, strict=False))
-        inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), input_values=input_values)
-        if self._visit_all(graph, own_opset(function.opset_import), inner):
-            for name, result in zip(node.output, inner.results, strict=False):
-                if name:
-                    scope.learn_type(name, outer_symbols.outside(inner.type(result)))
+            self.steps -= STEPS_OF_CALL
+            if self.steps < 0:
+                return
+            call, names = FunctionCall.of(node, *scope.inputs(node)), scope.reader.names
+            function, outer_symbols = self.file.functions.without_declarations(key), names.snapshot()
+            graph, _, _ = infer(self.file, function_graph(function, call), function.opset_import)
+            input_values = dict(zip(function.input, call.values, strict=False))
+            inner = Scope(graph, GraphNames(names, function_name(key), call.sizes), input_values=input_values)
+            if self._visit_all(graph, own_opset(function.opset_import), inner):
+                for name, result in zip(node.output, inner.results, strict=False):
+                    if name:
+                        scope.learn_type(name, outer_symbols.outside(inner.type(result)))
 
     def _follow(self, call: KnownNode, scope: Scope) -> None:
         """Store the types and values of the outputs of a node of ONNX's own domain without graphs."""
@@ -191,7 +183,7 @@ def _is_open(node: NodeProto, scope: Scope) -> bool:
 
 
 def _helps(node: NodeProto, scope: Scope) -> bool:
-    """Return True if more may be inferred for a node's outputs than shape inference of the whole graph found."""
+    """Return True if another inference may find more about a node's outputs than shape inference of the whole graph did."""
     return (
         scope.retyped
         or node.op_type in MISTAKEN

@@ -1,7 +1,7 @@
-"""Type rules for onnxruntime's own operators. Only shapes and data types are inferred, not values.
+"""Type rules for onnxruntime's own operators. The rules infer shapes and data types, but no values.
 
-Most of these operators are written by onnxruntime's optimisations, the others by its tools for quantization and transformers.
-Many have the shapes of an operator of ONNX; then ONNX is asked about that operator. Source: onnxruntime's own shape inference,
+Models contain these operators after onnxruntime's optimisations, or after its tools for quantization and transformers. Many
+have the output shapes of an ONNX operator, so the rule asks ONNX about that operator. Source: onnxruntime's shape inference,
 and runs of it.
 """
 
@@ -18,15 +18,15 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape,
 from dmlgather.onnx_checking.following.size_rules import concat
 
 ASKED_OPSET = 13
-"""The opset of all requests to ONNX about an operator that has the shapes of onnxruntime's, for models of any opset."""
+"""The opset of the rules' requests to ONNX, whatever the model's opset is."""
 
 LARGEST_BLOCK = 16
-"""Channels in the largest block of onnxruntime's NCHWc layout. The block size depends on the processor and divides it."""
+"""The most channels in a block of onnxruntime's NCHWc layout. The block size depends on the processor; it divides this number."""
 
 
 def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], rule: SizeRule | None = None) -> list[Shape | None]:
-    """Return the output shapes of ONNX's operator with the node's attributes, for these input shapes. `rule`: its size rule, if
-    any.
+    """Return the output shapes of an ONNX operator with these input shapes and the node's attributes. `rule`: the operator's
+    size rule, if it has one.
     """
     from onnx import NodeProto, defs
 
@@ -44,13 +44,15 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
 
 
 def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
-    """Return a rule for outputs with the types of these inputs, None for an unknown type. `of`: the input with the data type."""
+    """Return a rule for outputs that have the types of these inputs. A number of None means that the type is not known. `of`:
+    the input that gives the data type.
+    """
     return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
-    """Return a rule for outputs with the shapes of ONNX's operator for these inputs. `of`: inputs; the first one that the node
-    has gives the data type. `last`: True if channels are the last dimension; None if an attribute decides this.
+    """Return a rule for outputs with the shapes that an ONNX operator gives for these inputs. `of`: the first of these inputs
+    that the node has gives the data type. `last`: True if channels are the last dimension; None if an attribute decides this.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:
@@ -73,8 +75,8 @@ def matrix_product(call: KnownNode) -> list[PartialType]:
 
 
 def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
-    """Return the shape of a factor after its transpositions: the first dimension becomes the last but one (transBatch), then
-    the last two are swapped (trans).
+    """Return the shape of a factor after its transpositions. With transBatch, the first dimension becomes the last but one.
+    Then, with trans, the last two dimensions are swapped.
     """
     shape = call.shape(index)
     if shape is None or len(shape) < 2:
@@ -85,32 +87,32 @@ def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
 
 
 def packed_product(call: KnownNode) -> list[PartialType]:
-    """Return the type of a product with a packed matrix of K times N elements."""
+    """Return the type of a product with a packed matrix. Its shape is [K, N], or [N, K] if it is transposed."""
     data = call.shape(0)
     columns = call.integers["N" if call.integers.get("transB", 1) else "K"]
     return [call.like(0).sized(data and [*data[:-1], columns])]
 
 
 def quantized(call: KnownNode) -> list[PartialType]:
-    """Return the type of the zero point, or uint8 without one, with the shape of the data."""
+    """Return the type of quantized data. The data type is that of the zero point, or uint8 without a zero point."""
     return [tensor(call.dtype(2) if call.has(2) else np.dtype(np.uint8), call.shape(0))]
 
 
 def broadcast(*numbers: int, of: int = 0) -> TypeRule:
-    """Return a rule for an output with the broadcast shape of these inputs. `of`: the input with its data type."""
+    """Return a rule for an output with the broadcast shape of these inputs. `of`: the input that gives the data type."""
     return lambda call: [
         tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(index) for index in numbers])
     ]
 
 
 def concatenated(call: KnownNode) -> list[PartialType]:
-    """Return the type of a concatenation. Inputs: the output's scale and zero point, then triples of data, scale, zero point."""
+    """Return the type of a concatenation. Inputs are the output's scale and zero point, then triples: data, scale, zero point."""
     parts = range(2, len(call.node.input), 3)
     return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(index) for index in parts], concat)]
 
 
 def normalized(call: KnownNode) -> list[PartialType]:
-    """Return the types of the data, the mean and the inverse deviation. Both have size 1 along the axes from `axis` on."""
+    """Return the types of the data, the mean and the inverse deviation. The mean and the deviation have size 1 from `axis` on."""
     shape, dtype = call.shape(0), data_type(call.integers.get("stash_type", 1))
     first = call.integers.get("axis", -1) % len(shape or (1,))
     statistics = tensor(dtype, shape and [1 if axis >= first else size for axis, size in enumerate(shape)])
@@ -123,9 +125,7 @@ def normalized_without_mean(call: KnownNode) -> list[PartialType]:
 
 
 def embedding(scales: int) -> TypeRule:
-    """Return a rule with three outputs: normalized sums of embeddings, an index per row, and the sums. `scales`: the input with
-    the data type.
-    """
+    """Return a rule for normalized sums of embeddings, an index per row, and the sums. `scales`: the input with the data type."""
 
     def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
@@ -136,7 +136,9 @@ def embedding(scales: int) -> TypeRule:
 
 
 def attention(past: int, of: int) -> TypeRule:
-    """Return a rule for attention with weights. `past`: the input with previous keys and values. `of`: one with the data type."""
+    """Return a rule for attention with weights. `past`: the input with past keys and values. `of`: the input with the data
+    type.
+    """
 
     def rule(call: KnownNode) -> list[PartialType]:
         data, weights, bias = call.sizes(0), call.shape(1), call.shape(2)
@@ -153,8 +155,8 @@ def attention(past: int, of: int) -> TypeRule:
 
 
 def multi_head(call: KnownNode) -> list[PartialType]:
-    """Return the types of attention, and of the keys and values so far. Keys and values have three dimensions, or four if heads
-    have their own; packed inputs have five. Only inputs with three dimensions have a cache.
+    """Return the types of attention, and of the keys and values so far. Keys and values have three dimensions, or four if the
+    heads are a dimension. Packed inputs have five dimensions. There is a cache only for keys with three dimensions.
     """
     query, (key, value) = call.sizes(0), (call.sizes(index) if call.has(index) else None for index in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]
@@ -174,8 +176,8 @@ def multi_head(call: KnownNode) -> list[PartialType]:
 
 
 def grouped_query(call: KnownNode) -> list[PartialType]:
-    """Return the types of attention whose heads share keys, and of the keys and values so far. Without a key input, all are
-    packed into the first input.
+    """Return the types of attention with keys that several heads share, and of the keys and values so far. Without a key input,
+    the first input packs queries, keys and values.
     """
     query, past = call.sizes(0), call.shape(3)
     heads, shared = call.integers["num_heads"], call.integers["kv_num_heads"]
@@ -190,7 +192,7 @@ def grouped_query(call: KnownNode) -> list[PartialType]:
 
 
 def gathered_blocks(call: KnownNode) -> list[PartialType]:
-    """Return the type of a gather of rows that are packed in blocks. If the type is uint8, a byte holds several elements."""
+    """Return the type of a gather from block-quantized data. In data of type uint8, a byte holds several elements."""
     data, indices = call.sizes(0), call.sizes(1)
     per_byte = 8 // call.integers.get("bits", 4) if call.dtype(0) == np.uint8 else 1
     data = [*data[:-1], call.size("multiply", data[-1], per_byte)]
@@ -199,7 +201,7 @@ def gathered_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def to_blocks(call: KnownNode) -> list[PartialType]:
-    """Return the type in NCHWc layout. The channels are known if they fill whole blocks."""
+    """Return the type after the conversion to NCHWc layout. The number of channels is known if they fill whole blocks."""
     shape = call.sizes(0)
     if call.integers.get("channels_last", 0):
         shape = [shape[0], shape[-1], *shape[1:-1]]
@@ -208,7 +210,7 @@ def to_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def convolved(call: KnownNode) -> list[PartialType]:
-    """Return the type of a convolution, and that of its first input, whose channels follow from the weights."""
+    """Return the types of a convolution and of its first input. The input's number of channels follows from the weights."""
     types, weights = list(as_onnx("Conv", 0, 1)(call)), call.shape(1)
     if weights is None:
         return types
@@ -224,12 +226,12 @@ def from_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def upsampled(call: KnownNode) -> list[PartialType]:
-    """Return the type of an upsampling by whole numbers."""
+    """Return the type of an upsampling by integer factors."""
     pairs = zip(call.sizes(0), call.ints("scales") or (), strict=True)
     return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in pairs])]
 
 
 def split_gelu(call: KnownNode) -> list[PartialType]:
-    """Return the type of a product of the first half of the channels with a function of the second half."""
+    """Return the type of the data with half as many channels. They are products of the first half and Gelu of the second half."""
     shape = call.shape(0)
     return [call.like(0).sized(shape and [*shape[:-1], call.size("floor_divide", shape[-1], 2)])]

@@ -1,7 +1,8 @@
-"""Types that onnxruntime keeps for the tensors of a model that contradicts itself.
+"""Types that onnxruntime keeps for the tensors of a model whose declared types contradict the inferred types.
 
-It visits the nodes once, merges the type that it infers with the declared type, and infers the next nodes' types from the
-result. Of two sizes that differ it keeps neither. Behind such a size it infers nothing, and keeps the declared types.
+onnxruntime visits the nodes once. It merges the type that it infers with the declared type, and infers the next nodes' types
+from the result. If the two types have different sizes, it keeps neither size. From an unknown size it infers nothing, so it
+keeps the declared types of the next nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dmlgather.onnx_checking.following.control_flow import with_axis
 from dmlgather.onnx_checking.following.operator_entries import KnownNode, following_types
 from dmlgather.onnx_checking.following.operators import entry_of
 from dmlgather.onnx_checking.following.scopes import MOST_FOLDED, Scope
-from dmlgather.onnx_checking.reading.declarations import keep_names
+from dmlgather.onnx_checking.reading.declarations import REPEATED, keep_names
 from dmlgather.onnx_checking.reading.file import ModelFile, infer
 from dmlgather.onnx_checking.reading.local_functions import FunctionCall, function_graph
 from dmlgather.onnx_checking.sizes.values import Unknown
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from dmlgather.onnx_checking.following.propagation import Propagation
 
 IGNORED = ("Constant",)
-"""Operators that onnxruntime replaces by initializers before it reads the declared types of their outputs."""
+"""Operators whose nodes onnxruntime replaces by initializers, before it reads the declared types of their outputs."""
 
 
 def learn_runtime_types(
     node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], propagation: Propagation
 ) -> None:
-    """Store the types that onnxruntime keeps for a node's outputs, if they differ from the inferred types. `opset`, `inside`:
-    as for `Propagation.visit`.
+    """Store the types that onnxruntime keeps for a node's outputs, if they differ from the inferred types. `opset` and `inside`
+    are those of `Propagation.visit`.
     """
     bodies = list(inside.values())
     misled = any(map(scope.has_runtime_type, node.input)) or any(inner.runtime_types for inner in bodies)
@@ -65,8 +66,8 @@ def learn_runtime_types(
 
 
 def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
-    """Return True if onnxruntime does not load a model because of the wrong declared type of a value. `name`: an output of the
-    node, or an input of a graph inside it. `scope`: the scope of the name.
+    """Return True if onnxruntime does not load a model because the declared type of a value is wrong. `name`: the value, which
+    is an output of the node or an input of a graph inside it. `scope`: the value's scope.
     """
     declared, inferred = scope.contradicted[name]
     if (scope.declarations.of_function and scope.outer is not None) or (node.op_type == "Scan" and name not in node.output):
@@ -75,24 +76,22 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
-    """Yield the types of a node's outputs from those of its graphs' results. Branches of an If are joined. A Loop may change
-    the shapes of its state variables, so only the shapes of its scan outputs are kept.
+    """Yield the types of a node's outputs, inferred from the results of its graphs. For an If, the branches' types are joined.
+    A Loop may change the shapes of its state variables, so only the shapes of its scan outputs are known.
     """
     results = [list(map(inner.runtime_type, inner.results)) for inner in bodies]
     if node.op_type == "If":
         yield from (reduce(PartialType.joined, types) for types in zip(*results, strict=False))
-    elif node.op_type == "Loop":
-        states = len(node.input) - 2
-        yield from (type_.sized(None) for type_ in results[0][1 : 1 + states])
-        yield from (with_axis(type_, 0, None) for type_ in results[0][1 + states :])
-    elif node.op_type == "Scan":
-        states = len(node.input) - integers_of(node).get("num_scan_inputs", 0)
-        yield from results[0][:states]
-        yield from (with_axis(type_, 0, None) for type_ in results[0][states:])
+    elif node.op_type in REPEATED:
+        is_loop = node.op_type == "Loop"
+        outputs = results[0][1:] if is_loop else results[0]
+        states = len(node.input) - (2 if is_loop else integers_of(node).get("num_scan_inputs", 0))
+        yield from (type_.sized(None) if is_loop else type_ for type_ in outputs[:states])
+        yield from (with_axis(type_, 0, None) for type_ in outputs[states:])
 
 
 def _function_types(call: FunctionCall, node: NodeProto, file: ModelFile) -> Iterable[PartialType]:
-    """Return the types of a local function's outputs, by its declarations; none if the node calls no function."""
+    """Return the types that a local function infers and declares for its outputs. Empty if the node calls no function."""
     key = file.functions.called(node)
     if key is None:
         return ()
@@ -111,5 +110,5 @@ def _node_types(call: KnownNode) -> Iterable[PartialType]:
 
 
 def _static(type_: PartialType) -> PartialType:
-    """Return the type without the names of its sizes."""
+    """Return the type with None for each size that is no number."""
     return type_.each_size(lambda size: size if isinstance(size, int) else None)

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
-"""The reason why a name that no graph defines has no value."""
+"""The reason why a name has no value that no graph defines."""
 
 LATER, LATER_IN_MAIN = "defined only by a later node", "defined only by a later node of the main graph"
 """The reasons why a node cannot read a name that the graph, or a graph around it, defines later."""
 
 OWN = "an output of the same node"
-"""Why a node cannot read a name that it defines itself."""
+"""The reason why a node cannot read a name that it defines itself."""
 
 MOST_FOLDED = 100
 """The most consecutive nodes that are followed to find out whether onnxruntime folds them."""
 
 
 class Scope:
-    """The names of a graph, which hide those of the graphs around it. Nodes are visited in order, and the types and values of
-    their outputs are stored.
+    """The types and values of the names in a graph. A name hides an equal name of a graph around it. The types and values of a
+    node's outputs are stored when the node is visited.
     """
 
     def __init__(
@@ -49,8 +49,9 @@ class Scope:
         input_values: Mapping[str, Value] | None = None,
         declarations: Declarations | None = None,
     ) -> None:
-        """`reader`: reads sizes in the graph. `overridable`: True if a caller may replace an initializer that is also an input
-        (IR version 4 and later). `input_values`: the known values of inputs. `declarations`: of the outermost graph.
+        """`reader`: names the sizes in the graph. `overridable`: True if a caller may replace an initializer that is also an
+        input (IR version 4 and later). `input_values`: the known values of inputs. `declarations`: the declared types of the
+        outermost graph and all graphs inside it.
         """
         self.outer, self.reader, self._graph = outer, reader, graph
         self.declarations: Declarations = declarations or (Declarations() if outer is None else outer.declarations)
@@ -60,7 +61,7 @@ class Scope:
         self.runtime_types: dict[str, PartialType] = {}
         """Types that onnxruntime keeps, if they differ from the inferred types."""
         self.first_runtime_types: dict[str, PartialType] = {}
-        """Types that onnxruntime keeps of contradicted names before it folds constants and inlines functions."""
+        """Types that onnxruntime keeps before it folds constants and inlines functions, for contradicted names."""
         self.runtime_inferred: dict[str, PartialType] = {}
         """Types that onnxruntime infers and merges with the declared ones."""
         self.results = [value.name for value in graph.output]
@@ -69,16 +70,16 @@ class Scope:
         declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """True if the graph's inputs have other types than in the shape inference of the whole model."""
+        """True if shape inference of the whole model had different types for the graph's inputs."""
         self.improved: set[str] = set()
-        """Names whose types are better known than after the shape inference of the whole graph."""
+        """Names of whose types more is known than after shape inference of the whole graph."""
         self.values: dict[str, Value] = {
             name: Unknown(f"computed when the model runs, by {operator_name(node)}", computed=True)
             for node in graph.node
             for name in node.output
         }
         self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
-        """Types that rely on declarations, by name, and True if a better type was known."""
+        """Types that rely on declarations, by name. The bool is True if the name was in `improved`."""
         self.pending = set(self.values)
         """Outputs of nodes that are not visited yet."""
         inputs = {value.name for value in graph.input}
@@ -93,9 +94,9 @@ class Scope:
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
         self._graph_types = dict(self.types)
-        """The result of shape inference of the whole model."""
+        """Types by shape inference of the whole model."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """True if onnxruntime folds a value, by its name and the number of consecutive nodes that may be folded."""
+        """Results of `_folds`."""
         self._unconfirmed_ranks: set[str] = set()
         """Names whose rank follows only from unconfirmed declared ranks."""
 
@@ -104,7 +105,7 @@ class Scope:
         return {name: node for node in self._graph.node for name in node.output}
 
     def _of(self, name: str) -> Scope:
-        """Return the scope of a name: this one, or one around it."""
+        """Return the scope that defines a name: this scope, or a scope around it."""
         return self if name in self.types or name in self.values or self.outer is None else self.outer._of(name)
 
     def type(self, name: str) -> PartialType:
@@ -120,13 +121,13 @@ class Scope:
         return named
 
     def value(self, name: str) -> Value:
-        """Return the value of a name, or the reason why it is not known."""
+        """Return the value of a name, or an Unknown with the reason why it is not known."""
         if name in self.values or self.outer is None:
             return self.values.get(name, Unknown(NOWHERE))
         return self.outer.value(name)
 
     def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
-        """Return the types and values of a node's inputs. An input that is left out has the value None."""
+        """Return the types and the values of a node's inputs. The value of an input that is left out is None."""
         return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
 
     def is_improved(self, name: str) -> bool:
@@ -141,7 +142,7 @@ class Scope:
         return type_.dtype is None or type_.shape is None or any(map(self.reader.names.is_open, type_.shape))
 
     def is_declared(self, name: str) -> bool:
-        """Return True if an output has declared sizes that may follow from others."""
+        """Return True if an output has declared sizes that may be computed from other sizes."""
         return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def is_output(self, name: str) -> bool:
@@ -149,7 +150,7 @@ class Scope:
         return any(value.name == name for value in self._graph.output)
 
     def undefined(self, name: str) -> str | None:
-        """Return the reason why the visited node cannot read a name; None if it can."""
+        """Return the reason why the visited node cannot read a name, or None if it can."""
         if name in self.values and name not in self.pending:
             return None
         outer = NOWHERE if self.outer is None else self.outer.undefined(name)
@@ -162,7 +163,7 @@ class Scope:
         self.pending.difference_update(node.output)
 
     def withdraw_declared(self, name: str) -> None:
-        """Remove the parts of an output's type that rely on declarations alone, until `restore_declared`."""
+        """Remove the parts of an output's type that only declarations state. `restore_declared` adds them again."""
         if name in self._own.unconfirmed or name in self._unconfirmed_ranks or self.declarations.misled:
             type_ = self.types.get(name, NOTHING)
             confirmed = confirmed_part(type_, self.inferred(name))
@@ -191,7 +192,7 @@ class Scope:
             self.improved.discard(name)
 
     def check_inputs(self, inferred_types: Mapping[str, PartialType]) -> None:
-        """Compare the declared types of the graph's inputs with those that are inferred for the graph's first run."""
+        """Compare the declared types of the graph's inputs with the types that are inferred for the graph's first run."""
         for name, inferred_type in inferred_types.items():
             declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
             if consistent_part(declared, inferred_type, names.may_be) != declared:
@@ -202,25 +203,25 @@ class Scope:
 
     @property
     def unconfirmed(self) -> Set[str]:
-        """Return the values with declarations that shape inference alone does not confirm."""
+        """Return the names whose declared types shape inference does not confirm."""
         return self._own.unconfirmed.keys()
 
     def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
-        """Store the rank of a value that follows from other ranks. `unconfirmed`: True if some of these are only declared."""
+        """Store a rank that follows from other ranks. `unconfirmed`: True if some of the other ranks are only declared."""
         self.learn_type(name, PartialType(shape=(None,) * rank))
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
     def declared(self, name: str) -> PartialType:
-        """Return the declared type of a name, if onnxruntime reads the declaration."""
+        """Return the declared type of a name; NOTHING if onnxruntime ignores the declaration."""
         is_read = self.outer is not None or not self.declarations.of_function
         return self.reader.read(self._own.declared(name)) if is_read else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type of a name by shape inference without declarations."""
+        """Return the type of a name that shape inference finds without declarations."""
         return self.reader.read(self._own.inferred(name))
 
     def has_runtime_type(self, name: str) -> bool:
-        """Return True if onnxruntime keeps another type of a name than the inferred one."""
+        """Return True if the type that onnxruntime keeps for a name differs from the inferred type."""
         return name in self._of(name).runtime_types
 
     def runtime_type(self, name: str) -> PartialType:
@@ -229,13 +230,13 @@ class Scope:
         return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return the value of a name, if onnxruntime computes it before it runs the model. `most`: the most consecutive nodes
-        that are folded for it; with 1, only constants and shapes.
+        """Return the value of a name if onnxruntime computes it before it runs the model, else an Unknown. `most`: the most
+        consecutive nodes that are folded. With 1, only constants and shapes are known.
         """
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Return True if onnxruntime computes a value before it runs the model, with at most `most` consecutive nodes."""
+        """Return True if onnxruntime computes a value before it runs the model, from at most `most` consecutive nodes."""
         scope = self._of(name)
         if (name, most) not in scope._folded:
             value, node = scope.value(name), scope._producers.get(name)
@@ -255,12 +256,12 @@ class Scope:
             self.improved.add(name)
 
     def learn_input(self, name: str, type_: PartialType) -> None:
-        """Store the type of an input of the graph. Declarations that contradict it are dropped."""
+        """Store the type of an input of the graph. Remove the parts of its declared type that contradict it."""
         self.types[name] = consistent_part(self.types.get(name, NOTHING), type_, self.reader.names.may_be)
         self.learn_type(name, type_)
 
     def learn_type(self, name: str, other: PartialType) -> None:
-        """Merge another description into an output's type."""
+        """Add the facts in another type to an output's type."""
         type_ = self.types.get(name, NOTHING)
         merged = type_.merged(other, self.reader.names.joined)
         if merged != type_:
@@ -269,7 +270,9 @@ class Scope:
 
 
 def attribute_values(node: NodeProto) -> Sequence[Value]:
-    """Return the values of tensor attributes, and of attributes that take their value from the local function's attributes."""
+    """Return the values of a node's tensor attributes. Also return an Unknown for each attribute that refers to an attribute of
+    the local function around the node.
+    """
     return [
         Unknown(f"attribute {attribute.ref_attr_name!r} of the function, which its calls do not all give alike")
         if attribute.ref_attr_name
@@ -280,7 +283,7 @@ def attribute_values(node: NodeProto) -> Sequence[Value]:
 
 
 def constant(tensor: TensorProto) -> Value:
-    """Return the elements of a TensorProto, if the model itself holds them and they are few."""
+    """Return the elements of a TensorProto if the model holds them and they are few, else an Unknown."""
     from onnx import TensorProto as Types
     from onnx import numpy_helper
 
@@ -296,7 +299,7 @@ def constant(tensor: TensorProto) -> Value:
 
 
 def why_ignored(tensor: TensorProto) -> Unknown | None:
-    """Return the reason why the elements of a TensorProto are not read; None if they are read."""
+    """Return the reason why the elements of a TensorProto are not read, or None if they are read."""
     if tensor.data_location == EXTERNAL:
         return Unknown(f"stored outside the model, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:

@@ -1,4 +1,4 @@
-"""Makers of sizes: nodes with output sizes that no model input has. Some of these sizes depend on data."""
+"""Makers of sizes. If no model input has a size, its maker is the first node whose output has it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ COUNTS = {
     "NonZero": (1, "the number of elements that {} finds"),
     "Unique": (None, "the number of different elements that {} finds"),
 }
-"""Operators that count elements: by name, the dimension of the result with the count (None for all), and its meaning."""
+"""Operators that count elements. By name: the dimension of the result with the count (None for any), and its meaning."""
 
 ANY_SIZE = "a size that {} gives"
-"""The meaning of any other size."""
+"""The meaning of a size that is no count."""
 
 
 def note_input_sizes(names: list[str], scope: Scope) -> None:
@@ -46,7 +46,7 @@ def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scop
 
 
 def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
-    """Yield the symbols in the types of names that have no record yet, each with its dimension."""
+    """Yield the symbols in the types of `names` that have no record yet, each with its dimension."""
     symbols, makers = scope.reader.names.sizes.symbols, scope.reader.names.makers
     for name in filter(None, names):
         for axis, size in enumerate(scope.type(name).shape or ()):
@@ -54,8 +54,8 @@ def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
 
 
 def _depends_on_data(node: NodeProto, scope: Scope) -> bool:
-    """Return True if a node's output sizes depend on data: it counts elements, or reads a shape, bound, condition or size that
-    depends on data.
+    """Return True if a node's output sizes depend on data. They do if the node counts elements, or if a shape, bound, condition
+    or size that it reads depends on data.
     """
     if operator_name(node) in COUNTS:
         return True

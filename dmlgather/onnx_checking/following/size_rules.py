@@ -1,18 +1,19 @@
-"""Size rules and rank rules. A size rule computes the shapes of a node's outputs from sizes with names; ONNX's shape inference
-propagates only numbers. An unknown shape is None, and the rule returns None if all are. A rank rule infers ranks from ranks.
+"""Size rules and rank rules. A size rule computes the shapes of a node's outputs from sizes with names, because ONNX's shape
+inference computes only with numbers. An unknown shape is None. If all are unknown, the rule returns None. A rank rule infers
+ranks from other ranks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial, reduce
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dmlgather.onnx.problems.partial_types import Size
-from dmlgather.onnx_checking.following.element_arithmetic import Element, objects, range_length
+from dmlgather.onnx_checking.following.element_arithmetic import Element, range_length
 from dmlgather.onnx_checking.following.operator_entries import KnownNode, RankRule, Ranks, Shape, size_of
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.values import Unknown
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
 TO_THE_END = 2**31 - 1
-"""A bound of a slice from here on means the end of the axis, whatever its size."""
+"""A slice's bound of at least this value means the end of the axis, for every size."""
 
 
 def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
@@ -29,7 +30,7 @@ def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
 
 
 def reshape(call: KnownNode) -> list[Shape | None] | None:
-    """Return the shape of Reshape: 0 copies a size of the data, and one -1 is the remaining size."""
+    """Return the shape of Reshape. In its input `shape`, 0 copies a size of the data, and -1 is computed from the other sizes."""
     target = call.bounds("shape", 1)
     if target is None:
         return None
@@ -57,8 +58,8 @@ def _negative(call: KnownNode, element: Element) -> bool | None:
 
 
 def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
-    """Return the size that -1 stands for: the product of `data` divided by that of `others`. Equal sizes cancel, known or not.
-    In a model that runs, the division has no remainder.
+    """Return the product of the sizes in `data`, divided by the product of `others`. Equal sizes cancel, also names. In a model
+    that runs, the division has no remainder.
     """
     left, right = list(data), []
     for size in others:
@@ -89,7 +90,7 @@ def _broadcast(left: Size, right: Size) -> Size:
 
 
 def broadcast(call: KnownNode) -> list[Shape | None] | None:
-    """Return the broadcast shape of all inputs, by NumPy's rule, which holds from version 7 on."""
+    """Return the broadcast shape of all inputs. Operators follow NumPy's rule from version 7 on."""
     shapes = [call.shape(index) for index in range(len(call.node.input)) if call.has(index)]
     known_shapes = [shape for shape in shapes if shape is not None]
     if call.opset < 7 or len(known_shapes) < len(shapes) or not known_shapes:
@@ -124,7 +125,7 @@ def sliced(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Element) -> Size:
-    """Return the number of elements that a slice takes along an axis. With a negative step, slice the reversed axis."""
+    """Return the number of elements that a slice takes along an axis. A negative step slices the reversed axis."""
     if size is None or not isinstance(step, int) or not step:
         return None
     if step < 0:
@@ -134,11 +135,11 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Return the number of elements between two bounds. `backwards`: clamp a start behind the last element to it."""
+    """Return the number of elements between two bounds. `backwards`: a start behind the last element means that element."""
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
-    # The end is a minimum and the start a maximum: min(a, b) - max(c, d) is the minimum of a - c, a - d, b - c and b - d.
+    # Clamping makes the end a minimum and the start a maximum. min(a, b) - max(c, d) = min(a - c, a - d, b - c, b - d).
     starts = [first.size] if first.counts_back is False else [0, first.size]
     ends = [last.size] if last.counts_back else [size, last.size]
     distances = [_folded(call, "minimum", [call.size("subtract", upper, lower) for lower in starts]) for upper in ends]
@@ -152,8 +153,8 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
 
 
 class _Position(NamedTuple):
-    """A bound, counted from the front. `counts_back`: True if the bound is negative; None if it may be either. `of_elements`:
-    True if `counts_back` holds only for an axis that has elements.
+    """A slice's bound, counted from the front. `counts_back`: True if the bound is negative, None if that depends on sizes.
+    `of_elements`: True if `counts_back` is right only for an axis that has elements.
     """
 
     size: Size
@@ -173,13 +174,13 @@ def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
     if counts_back is not None:
         return _Position(call.size("add", size, bound) if counts_back else size_of(bound), counts_back, of_elements)
     if not isinstance(bound, str) or len(sizes.symbols(size) | sizes.symbols(bound)) > 1:
-        return _Position(None, None)  # a new symbol is simpler than an expression of several symbols
+        return _Position(None, None)  # the size gets a symbol of its own, which is simpler than an expression of several
     is_negative = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", bound)))
     return _Position(call.size("add", bound, call.size("multiply", size, is_negative)), None)
 
 
 def _sign_outside(bound: Element) -> int:
-    """Return 1 for a bound behind the end of every axis, -1 for one before the front, 0 for others."""
+    """Return 1 for a bound behind the end of every axis, -1 for a bound before the front of every axis, else 0."""
     return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
 
 
@@ -188,22 +189,16 @@ def _folded(call: KnownNode, operation: str, sizes: Sequence[Size]) -> Size:
 
 
 def concat(call: KnownNode) -> list[Shape | None] | None:
-    """Return the shape of Concat: the sum of the sizes along the axis."""
-    shapes = [call.shape(dimension) for dimension in range(len(call.node.input))]
+    """Return the shape of Concat. The size along the axis is the sum of the inputs' sizes."""
+    shapes = [call.shape(index) for index in range(len(call.node.input))]
     known_shapes = [shape for shape in shapes if shape is not None]
     if not known_shapes:
         return None
     rank = len(known_shapes[0])
     axis = call.integers.get("axis", 1) % rank
-    shape: list[Size] = []
-    for dimension in range(rank):
-        sizes = [input_shape[dimension] for input_shape in known_shapes]
-        numbers = [size for size in sizes if isinstance(size, int)]
-        shape.append(numbers[0] if numbers else sizes[0])
-    total: Size = 0
-    for input_shape in shapes:
-        total = None if input_shape is None else call.size("add", total, input_shape[axis])
-    shape[axis] = total
+    columns = ([input_shape[dimension] for input_shape in known_shapes] for dimension in range(rank))
+    shape = [next((size for size in sizes if isinstance(size, int)), sizes[0]) for sizes in columns]
+    shape[axis] = _folded(call, "add", [0, *(None if input_shape is None else input_shape[axis] for input_shape in shapes)])
     return [shape]
 
 
@@ -217,12 +212,12 @@ def tile(call: KnownNode) -> list[Shape | None] | None:
 
 def range_shape(call: KnownNode) -> list[Shape | None] | None:
     """Return the shape of Range."""
-    bounds = (objects(value).reshape(-1)[0] if isinstance(value, np.ndarray) else Unknown("") for value in call.values)
+    bounds = (value.item(0) if isinstance(value, np.ndarray) else Unknown("") for value in call.values)
     return [[range_length(call.arithmetic(), *bounds)]]
 
 
 def pad(call: KnownNode) -> list[Shape | None] | None:
-    """Return each size plus the padding before and behind."""
+    """Return the shape of Pad. Each size grows by the padding before and behind it."""
     data, pads = call.sizes(0), call.bounds("pads", 1)
     if pads is None:
         return None
@@ -237,7 +232,7 @@ def pad(call: KnownNode) -> list[Shape | None] | None:
 
 
 def resize(call: KnownNode) -> list[Shape | None] | None:
-    """Return the shape of Resize, by sizes, or by scales that are whole numbers."""
+    """Return the shape of Resize. Scales must be integers."""
     data = call.sizes(0)
     if call.opset < 11 or call.ints("axes") is not None:
         return None
@@ -258,7 +253,7 @@ def _scaled(call: KnownNode, size: Size, scale: Element) -> Size:
 
 
 def top_k(call: KnownNode) -> list[Shape | None] | None:
-    """Return the shape of the data with size K along the axis. The second output has another data type, so it is left to ONNX."""
+    """Return the shape of TopK's values, with size K along the axis. ONNX infers the indices, which have another data type."""
     data, count = call.shape(0), call.elements(1) if call.has(1) else [call.integers.get("k", Unknown(""))]
     if data is None:
         return None
@@ -269,7 +264,7 @@ def top_k(call: KnownNode) -> list[Shape | None] | None:
 
 
 def split(call: KnownNode) -> list[Shape | None] | None:
-    """Return the shapes of the parts along the axis."""
+    """Return the shapes of the outputs of Split."""
     data = call.sizes(0)
     axis = call.integers.get("axis", 0) % len(data)
     parts = call.bounds("split", 1)
@@ -282,7 +277,7 @@ def split(call: KnownNode) -> list[Shape | None] | None:
 
 
 def flatten(call: KnownNode) -> list[Shape | None] | None:
-    """Return the products of the sizes before the axis, and from it on."""
+    """Return the shape of Flatten: the product of the sizes before the axis, and the product of the others."""
     data = call.shape(0)
     if data is None:
         return [[None, None]]
@@ -290,11 +285,11 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
     return [[_product(call, data[:axis]), _product(call, data[axis:])]]
 
 
-# Rank rules also infer the ranks of inputs: the data of a convolution have the rank of its weights.
+# Rank rules also infer the ranks of inputs. For example, the data of a convolution have the rank of its weights.
 
 
 def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
-    """Return a rule for operators with equal ranks of the first `inputs` inputs and `outputs` outputs. None: all of them."""
+    """Return a rule for operators whose first `inputs` inputs and first `outputs` outputs have equal ranks. None means all."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         names = [*node.input[:inputs], *node.output[:outputs]]
@@ -306,7 +301,7 @@ def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
 
 
 def kernel_rank(index: int) -> RankRule:
-    """Return a rule for operators with a kernel: input `index` has the rank of the first input and of the output."""
+    """Return a rule for operators with a kernel. Input `index`, the first input and the output have equal ranks."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         known = rank(node.input[index]) if len(node.input) > index else None
@@ -317,8 +312,8 @@ def kernel_rank(index: int) -> RankRule:
 
 
 def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield ranks for two inputs that are broadcast: the output has the larger rank. If the output has more dimensions than one
-    input, the other input has as many as the output.
+    """Yield ranks for two inputs that are broadcast. The output has the larger rank. So if one input has a smaller rank than
+    the output, the other input has the output's rank.
     """
     if len(node.input) != 2:
         return
@@ -332,7 +327,7 @@ def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield ranks for Transpose: the length of its permutation; without one, input and output have equal ranks."""
+    """Yield ranks for Transpose. The rank is the length of the permutation. Without one, input and output have equal ranks."""
     permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
     if permutation is None:
         yield from same_rank()(node, rank)
@@ -340,15 +335,9 @@ def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         yield from ((name, len(permutation)) for name in (node.input[0], _output(node)))
 
 
-def recurrent_ranks(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield ranks for a recurrent network: the input sequence, and the outputs of all steps and of the last one."""
-    yield node.input[0], 3
-    yield from zip(node.output, (4, 3, 3), strict=False)
-
-
-def rank_four(node: NodeProto, _: Ranks) -> Iterator[tuple[str, int]]:
-    """Yield rank 4 for the output."""
-    yield _output(node), 4
+def fixed_ranks(*outputs: int, inputs: Sequence[int] = ()) -> RankRule:
+    """Return a rule for operators whose first inputs and outputs always have these ranks."""
+    return lambda node, _: chain(zip(node.input, inputs, strict=False), zip(node.output, outputs, strict=False))
 
 
 def _output(node: NodeProto) -> str:

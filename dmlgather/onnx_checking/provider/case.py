@@ -1,4 +1,4 @@
-"""A gather or slice for onnxruntime's DirectML provider: types, kernels, fusion, and when its kernel is created."""
+"""A gather or slice as onnxruntime's DirectML provider treats it: its types, kernels, fusion, and time of kernel creation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shape = tuple[Size, ...]
 
 
 class CaseInput(NamedTuple):
-    """An input of a node. `at`: its position."""
+    """An input of a node. `at`: the position among the node's inputs."""
 
     at: int
     role: str
@@ -36,8 +36,8 @@ class CaseInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCase:
-    """A node of the family, with the facts that decide its verdict. `judgement`: DirectML's verdict. `runtime_types`: wrong
-    types of tensors in onnxruntime's graph, by graph and name. `model_sizes`: the model's symbolic sizes.
+    """A node of the family, with the facts that decide the provider's verdict. `judgement`: DirectML's verdict.
+    `runtime_types`: wrong types of tensors in onnxruntime's graph, by graph and name. `model_sizes`: the sizes of the model.
     """
 
     node: ModelNode
@@ -49,7 +49,7 @@ class ProviderCase:
 
     @property
     def problem(self) -> Problem | None:
-        """Return the node as a problem; None if a type or size is not known or a rule of ONNX is broken."""
+        """Return the node as a problem. None if a type or size is not known, or if the node breaks a rule of ONNX."""
         return None if self.judgement.call is None else self.judgement.call.problem
 
     @property
@@ -64,7 +64,7 @@ class ProviderCase:
 
     @property
     def since(self) -> int | None:
-        """Return the version of the operator; None before the first."""
+        """Return the operator's version, or None if the opset does not have the operator."""
         return since_of(self.operator, self.node.opset)
 
     @cached_property
@@ -83,12 +83,12 @@ class ProviderCase:
         return [each for each in self.inputs.values() if each.at in self.kernel.host]
 
     def shape(self, role: str) -> Shape | None:
-        """Return the inferred shape of an input; None if its rank is not known, or the node does not have the input."""
+        """Return the inferred shape of an input, or None if its rank is not known or the node does not have the input."""
         input_ = self.inputs.get(role)
         return None if input_ is None else input_.value.type.shape
 
     def named_shape(self, role: str) -> Named | None:
-        """Return `shape` with a name for each unknown size."""
+        """Return the shape of an input, as `shape` does, with a name for each unknown size."""
         shape = self.shape(role)
         return None if shape is None else named(role, shape)
 
@@ -108,8 +108,8 @@ class ProviderCase:
 
     @cached_property
     def sizes(self) -> Shape | None:
-        """Return the output's sizes that the provider computes: from the actual input sizes, or from those of onnxruntime's
-        graph if the kernel is created with the session.
+        """Return the output's sizes that the provider computes. If the kernel is created with the session, the provider
+        computes them from the input sizes in onnxruntime's graph, else from the actual input sizes.
         """
         if not self.is_early:
             return output_sizes(self.node)
@@ -150,12 +150,12 @@ class ProviderCase:
 
     @property
     def runs_on_device(self) -> bool:
-        """Return True if DirectML runs the node, provided that the adapter has its types."""
+        """Return True if DirectML runs the node on an adapter that supports its types."""
         return self.placed.home is Home.DEVICE and self.has_kernel
 
     @cached_property
     def cut(self) -> str:
-        """Return the reason why the node is not fused; empty if it is."""
+        """Return the reason why the node is not fused, or an empty text if it is fused."""
         if self.placed.control:
             return f"{self.placed.control} in the graph or around it"
         for each in self.bounds:
@@ -176,8 +176,8 @@ class ProviderCase:
 
     @property
     def is_early(self) -> bool:
-        """Return True if the kernel is created with the session: the node is fused, or its sizes and bounds are known and no
-        input is left out.
+        """Return True if the kernel is created with the session. It is if the node is fused. It also is if the node's sizes and
+        bounds are known and no input is left out.
         """
         if not self.cut:
             return True

@@ -1,7 +1,7 @@
 """Codes of findings about onnxruntime's DirectML provider, with rule, severity and source.
 
-Codes are stable and never reused. ORT1xx: the session, or its run, fails. ORT2xx: it runs, and its results differ from the CPU
-provider's. ORT3xx: the sources contradict each other. `docs/onnxruntime-findings.md` has a section for each code.
+Codes are stable and never reused. ORT1xx: creating the session or the run fails. ORT2xx: the node runs, but the results differ
+from the CPU provider's. ORT3xx: the sources contradict each other. `docs/onnxruntime-findings.md` has a section for each code.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _ROWS = (
     Code("ORT202", "an axis should occur once: the provider takes its last bounds", _WARNING, "[ORT-HELPER] SliceHelper"),
     Code(
         "ORT203",
-        "a reversed slice should not end at INT_MAX: the CPU provider gives the reversal, and DirectML's nothing",
+        "a reversed slice should not end at INT_MAX: the CPU reverses the axis, and the provider takes no element",
         _WARNING,
         "[ORT-HELPER] SliceHelper; [ORT-11107]; [ORT-TESTS] slice_op.test.cc",
     ),
@@ -87,13 +87,13 @@ _ROWS = (
     # Not clear
     Code(
         "ORT301",
-        "a reversed slice should not end at INT64_MIN: what the provider gives is not clear",
+        "a reversed slice should not end at INT64_MIN: the provider's result is not clear",
         _WARNING,
         "[ORT-HELPER] SliceHelper; [ORT-TESTS] slice_op.test.cc",
     ),
     Code(
         "ORT302",
-        "the batches of GatherND should have equal sizes: what the provider gives for others is not clear",
+        "the batches of GatherND should have equal sizes: for unequal sizes, the provider's result is not clear",
         _WARNING,
         "[ORT-GATHER]; [GN1] BatchDimensionCount",
     ),

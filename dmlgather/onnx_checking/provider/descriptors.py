@@ -20,41 +20,36 @@ from dmlgather.directml import (
 from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SliceWindow, window
 
+_Tensor = tuple[tuple[int, ...], str]
+"""Sizes and data type of a tensor."""
 
-def _tensor(tensor: TensorType) -> tuple[tuple[int, ...], str]:
-    """Return sizes and DirectML's type as the provider describes them: bool is UINT8."""
+
+def _tensor(tensor: TensorType) -> _Tensor:
+    """Return the sizes and DirectML's data type in the provider's descriptors. A bool is UINT8."""
     return tensor.shape, "UINT8" if tensor.dtype == np.bool_ else tensor.dtype.name.upper()
 
 
 def descriptor(problem: Any) -> OperatorDesc:
     """Return the provider's descriptor for a problem. The provider must have kernels for its types. No tensor may be empty."""
-    return _DESCRIPTORS[problem.name](problem)
+    return _DESCRIPTORS[problem.name](problem, *(_tensor(getattr(problem, role)) for role in problem.inputs))
 
 
-def _windows(problem: Any) -> OperatorDesc:
-    data = problem.data.shape
-    windows = [SliceWindow(0, size, size) for size in data]
-    strides = [1] * len(data)
+def _slice(problem: Any, data: _Tensor) -> OperatorDesc:
+    sizes, data_type = data
+    windows, strides = [SliceWindow(0, size, size) for size in sizes], [1] * len(sizes)
     for axis, start, end, step in zip(problem.axes, problem.starts, problem.ends, problem.steps, strict=True):
-        windows[axis], strides[axis] = window(data[axis], start, end, step), min(max(step, LOWEST), HIGHEST)
-    output = (tuple(each.size for each in windows), _tensor(problem.data)[1])
+        windows[axis], strides[axis] = window(sizes[axis], start, end, step), min(max(step, LOWEST), HIGHEST)
+    output = (tuple(each.size for each in windows), data_type)
     offsets, window_sizes = [each.offset for each in windows], [each.window for each in windows]
-    return Slice1OperatorDesc.of(_tensor(problem.data), offsets, window_sizes, strides, output=output)
+    return Slice1OperatorDesc.of(data, offsets, window_sizes, strides, output=output)
 
 
-_DESCRIPTORS: Mapping[str, Callable[[Any], OperatorDesc]] = {
-    "Gather": lambda problem: GatherOperatorDesc.of(_tensor(problem.data), _tensor(problem.indices), problem.axis),
-    "GatherElements": lambda problem: GatherElementsOperatorDesc.of(
-        _tensor(problem.data), _tensor(problem.indices), problem.axis
-    ),
-    "GatherND": lambda problem: GatherND1OperatorDesc.of(
-        _tensor(problem.data), _tensor(problem.indices), batch_dimension_count=problem.batch_dims
-    ),
-    "Slice": _windows,
-    "DepthToSpace": lambda problem: DepthToSpace1OperatorDesc.of(
-        _tensor(problem.data), problem.blocksize, ONNX_ORDERS[problem.mode]
-    ),
-    "SpaceToDepth": lambda problem: SpaceToDepth1OperatorDesc.of(
-        _tensor(problem.data), problem.blocksize, ONNX_ORDERS[problem.mode]
-    ),
+_DESCRIPTORS: Mapping[str, Callable[..., OperatorDesc]] = {
+    "Gather": lambda problem, data, indices: GatherOperatorDesc.of(data, indices, problem.axis),
+    "GatherElements": lambda problem, data, indices: GatherElementsOperatorDesc.of(data, indices, problem.axis),
+    "GatherND": lambda problem, data, indices: GatherND1OperatorDesc.of(data, indices, batch_dimension_count=problem.batch_dims),
+    "Slice": _slice,
+    "DepthToSpace": lambda problem, data: DepthToSpace1OperatorDesc.of(data, problem.blocksize, ONNX_ORDERS[problem.mode]),
+    "SpaceToDepth": lambda problem, data: SpaceToDepth1OperatorDesc.of(data, problem.blocksize, ONNX_ORDERS[problem.mode]),
 }
+"""By operator, a function from a problem and the descriptions of its input tensors."""

@@ -29,8 +29,8 @@ FEW = ("double", "float", "int8", "uint8")
 
 class Kernel(NamedTuple):
     """The kernels of an operator. `since`: the operator's versions with a kernel in the DirectML provider. `host`: the inputs
-    that this kernel reads on the CPU, whatever their type. `cpu_types`: the data types of the CPU provider's kernel, by
-    version. Without a kernel for float16, onnxruntime casts.
+    that this kernel reads on the CPU. `cpu_types`: the data types of the CPU provider's kernels, by version of the operator. If
+    they lack float16, onnxruntime casts.
     """
 
     operator: str
@@ -49,7 +49,7 @@ _ROWS = (
 )
 
 KERNELS = {row.operator: row for row in _ROWS}
-"""By operator of the family."""
+"""The kernels of each operator of the family."""
 
 NEWEST_SHAPE = 21
 """The newest version of Shape and Size with a kernel in the DirectML provider. The kernel leaves its output on the CPU."""
@@ -58,10 +58,10 @@ SMALL = 100
 """The most elements of an initializer that counts as being on the CPU."""
 
 STAYING = ("float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1")
-"""Types of inputs that keep a node on the device: it is not sent to the CPU on purpose."""
+"""Data types that keep a node on the device. A node with an input of this type is not sent to the CPU on purpose."""
 
 
 def check_level(level: FeatureLevel) -> None:
-    """Raise ValueError for a level below the one that the provider requires."""
+    """Raise ValueError for a level below LEAST_LEVEL."""
     if level < LEAST_LEVEL:
         raise ValueError(f"level is {level}, but {Provider.ONNXRUNTIME_DIRECTML} needs {LEAST_LEVEL} or newer")

@@ -24,14 +24,14 @@ WHEEL_OPSET, WHEEL_IR_VERSION = 25, 13
 
 
 class Refusal(NamedTuple):
-    """Why onnxruntime refuses to load a model. `code`: of the finding about it."""
+    """The reason why onnxruntime refuses to load a model. `code`: the code of the finding about it."""
 
     code: str
     reason: str
 
 
 def refusal_of(contents: ModelContents, graph: GraphProto) -> Refusal | None:
-    """Return the first reason why onnxruntime refuses to load a model; None if none is known. `graph`: the main graph."""
+    """Return the first reason why onnxruntime refuses to load a model, or None if no reason is known. `graph`: the main graph."""
     return next(_refusals(contents, graph), None)
 
 
@@ -61,9 +61,7 @@ def _refusals(contents: ModelContents, graph: GraphProto) -> Iterator[Refusal]:
 
 
 def _is_malformed(node: ModelNode) -> bool:
-    """Return True if a node has a wrong number of inputs or outputs or an unknown attribute. Also if the operator
-    set does not have the operator.
-    """
+    """Return True if the opset does not have the node's operator, or if the node breaks the operator's schema."""
     try:
         parse_node(node.proto, node.opset)
     except UnknownValueError:
@@ -74,7 +72,7 @@ def _is_malformed(node: ModelNode) -> bool:
 
 
 def _can_be_sorted(graph: GraphProto) -> bool:
-    """Return True if the nodes of a graph have an order in which each comes after those whose outputs it reads."""
+    """Return True if the nodes of a graph have an order in which each node comes after the nodes whose outputs it reads."""
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     earlier = {index: {makers[name] for name in _reads(node) if name in makers} for index, node in enumerate(graph.node)}
     try:

@@ -1,8 +1,8 @@
-"""Placement of a model's nodes by onnxruntime with its DirectML provider: constant-folded, on the CPU on purpose, or on the
-device; and the parts of the graph on the device.
+"""Placement of a model's nodes by onnxruntime with its DirectML provider. A node is constant-folded, or it runs on the CPU on
+purpose, or on the device. The device runs parts of the graph.
 
-The rule for the CPU goes forward, graph by graph. The outputs of Shape and Size are on the CPU, and a node whose inputs are all
-on the CPU is placed there. Source: `SOURCES["ORT-FALLBACK"]`; for parts `SOURCES["ORT-PARTITION"]`.
+For each graph, the nodes are placed in order. The outputs of Shape and Size are on the CPU. A node whose inputs are all on the
+CPU is placed there. Sources: `SOURCES["ORT-FALLBACK"]`, and for the parts `SOURCES["ORT-PARTITION"]`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ UNFOLDED = ("Compress", "Dropout", "NonZero")
 
 
 class Home(enum.Enum):
-    """The place of a node's computation."""
+    """The place where a node is computed."""
 
     DEVICE = enum.auto()
-    """On DirectML, if it has a kernel there."""
+    """On DirectML, if DirectML has a kernel for the node."""
     CPU = enum.auto()
     """On the CPU on purpose."""
     FOLDED = enum.auto()
@@ -49,10 +49,10 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node with its place. `chain`: for a node on the CPU, the operators from a Shape or Size up to it. `control`: an
-    operator with a subgraph that prevents fusion of the nodes in this graph; empty without one. `constants`: the positions of
-    constant inputs. `inputs`: the types of its inputs. `fits`: True if all its sizes are numbers other than 0, so that it may
-    be fused.
+    """A node with its place. `chain`: for a node on the CPU, the operators on the path from a Shape or Size to the node.
+    `control`: an operator with a subgraph, which prevents fusion in the node's graph; empty if there is none. `constants`: the
+    positions of constant inputs. `inputs`: the types of the inputs. `fits`: True if the sizes of all inputs and outputs are
+    numbers other than 0, so that the node may be fused.
     """
 
     key: Key
@@ -71,7 +71,7 @@ class PlacedNode:
 
 
 def place(file: ModelFile) -> dict[Key, PlacedNode]:
-    """Return all nodes in order: the main graph's, then each local function's once. Types come from the file."""
+    """Return all nodes, in order: first the nodes of the main graph, then the nodes of each local function."""
     from onnx import GraphProto
 
     graphs = [("", file.model.graph, file.model.opset_import)]
@@ -84,7 +84,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The surroundings of a graph. `operator`: of the node around it. `types`, `constants`: of the names outside."""
+    """The surroundings of a graph. `operator`: that of the node around it. `types`, `constants`: those of outer names."""
 
     path: str
     opset: int
@@ -95,8 +95,8 @@ class _Surroundings(NamedTuple):
 
 
 class _Graph:
-    """A graph during placement. `types`, `constants`: of its names and those of the graphs around it. `chains`: of values on
-    the CPU, which other graphs do not see.
+    """A graph during placement. `types`, `constants`: those of the names in the graph and in the graphs around it. `chains`:
+    the chain of each value on the CPU. Other graphs do not use `chains`.
     """
 
     def __init__(self, graph: GraphProto, around: _Surroundings) -> None:
@@ -112,7 +112,7 @@ class _Graph:
         self.control = around.operator or containing
 
     def placed(self) -> Iterator[PlacedNode]:
-        """Yield the nodes of the graph, and of those inside it, in order."""
+        """Yield the nodes of the graph and of the graphs inside it, in order."""
         for index, node in enumerate(self.graph.node):
             for attribute, body in subgraphs(node):
                 path, operator = f"{place_of(self.path, node, index)}.{attribute}", operator_name(node)
@@ -154,7 +154,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if each input is on the CPU. Inputs that DirectML's kernel reads there anyway do not count."""
+        """Return True if each input is on the CPU. An input that DirectML's kernel reads there anyway counts as on the device."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -169,7 +169,7 @@ class _Graph:
         return math.prod(size for size in self._type(name).shape or () if isinstance(size, int)) <= SMALL
 
     def _has_no_kernel(self, node: NodeProto) -> bool:
-        """Return True if DirectML certainly has no kernel for the node. For operators outside the family, a kernel is assumed."""
+        """Return True if DirectML certainly has no kernel for the node. Operators outside the family count as having a kernel."""
         if _gives_sizes(node):
             return version(node, self.around.opset) > NEWEST_SHAPE
         if not in_family(node):
@@ -178,7 +178,7 @@ class _Graph:
         return version(node, self.around.opset) not in KERNELS[node.op_type].since or (data_type or "float") not in DIRECTML_TYPES
 
     def _chain(self, node: NodeProto) -> tuple[str, ...]:
-        """Return the chain of the first input on the CPU; empty if there is none."""
+        """Return the chain of the first input that is on the CPU, or an empty chain if no input is."""
         return next((self.chains[name] for name in node.input if name in self.chains), ())
 
     def _type(self, name: str) -> PartialType:
@@ -190,14 +190,14 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator; 0 before the first. Size has Shape's versions: both change together from 13 on."""
+    """Return the version of a node's operator, or 0 if the opset does not have it. From 13 on, Size has the versions of Shape."""
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Return the number of each device node's part. `fused`: returns True if a node may be fused with its neighbours. A fused
-    node joins the parts of its inputs that are not closed, which become one part. Any other node closes the parts that it reads
-    from.
+    """Return the part of each node on the device, as a number. `fused`: returns True if a node may be fused with its
+    neighbours. A fused node joins the open parts that it reads from, so they become one part. A node that is not fused closes
+    the parts that it reads from.
     """
     disjoint = _Parts()
     producers: dict[tuple[str, str], int] = {}
@@ -222,7 +222,7 @@ class _Parts:
         self._closed: set[int] = set()
 
     def root(self, number: int) -> int:
-        """Return the part that a part has become."""
+        """Return the root of a part."""
         while self._parents[number] != number:
             number = self._parents[number]
         return number

@@ -26,15 +26,15 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has a wrong declared size of the output, and the provider computes another number."""
+    """Yield a fault if a wrong size of the output in onnxruntime's graph differs from the size that the provider computes."""
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
         yield from stale(case.node.outputs[0].name, case.output, case.output.sized(computed), case.failure, "")
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has a declared number where the inferred size has a name, or if the kernel is
-    created for other input sizes than those of the run.
+    """Yield a fault if onnxruntime's graph has a declared number for a size whose inferred size has a name. Also yield a fault
+    if the kernel is created for input sizes that are not those of the run.
     """
     graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
@@ -52,8 +52,9 @@ def differ(shape: Shape | None, computed: Shape) -> bool:
 
 
 def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, sometimes: str) -> Iterator[Fault]:
-    """Yield a fault if a tensor's sizes in onnxruntime's graph are not those that the provider computes. `failure`: the
-    consequence. `sometimes`: the consequence if only some sizes differ: the graph has a number and the provider a name.
+    """Yield a fault if a tensor's sizes in onnxruntime's graph are not the sizes that the provider computes. `failure`: the
+    consequence. `sometimes`: the consequence if the graph has numbers and the provider computes names, so that the sizes differ
+    in some runs.
     """
     pairs = [pair for pair in zip(graph_type.shape or (), computed.shape or (), strict=False) if isinstance(pair[0], int)]
     equalities = " and ".join(f"{printable(size)} = {number}" for number, size in pairs if isinstance(size, str))
@@ -135,7 +136,7 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
-    """Yield each dimension of GatherElements, except the axis, in which indices may be smaller than data, with both sizes."""
+    """Yield the dimensions, but not the axis, in which indices of GatherElements may be smaller than data, with both sizes."""
     data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
@@ -150,7 +151,7 @@ def _text(size: KnownSize) -> str:
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
-    """Yield the rules of DirectML that the provider's descriptor breaks, except rules that this module covers."""
+    """Yield a fault for each rule of DirectML that the provider's descriptor breaks. Rules in COVERED are left out."""
     problem = case.problem
     if problem is None or any(0 in tensor.shape for tensor in problem.tensors) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor
@@ -174,7 +175,7 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
 
 
 COVERED = ("DML401",)
-"""Rules of DirectML that a rule here covers."""
+"""Rules of DirectML for which this module has rules of its own."""
 
 
 def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
@@ -219,10 +220,11 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
-    """Yield a fault if a slice starts before its axis or at INT32_MIN, and the provider then takes no element, unlike ONNX.
+    """Yield a fault if a slice starts before its axis or at INT32_MIN, so that the provider takes no element although ONNX
+    does.
 
-    `stated`: only axes whose number of elements onnxruntime's graph has. `always`: only axes for which this holds for all sizes;
-    otherwise only those for which it holds for some sizes.
+    `stated`: True for axes whose number of elements is in onnxruntime's graph, False for the other axes. `always`: True for
+    axes with this fault for all sizes, False for axes with this fault for some sizes.
     """
     data = case.named_shape("data") or ()
     for bounds in case.axes:
@@ -280,8 +282,8 @@ def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
 
 
 class ProviderRule(NamedTuple):
-    """A rule. `verdict`, `certainty`: the provider's treatment of a node that breaks the rule, and the certainty of that.
-    `text`: the treatment in words, with `failure` and `codes` to fill in.
+    """A rule. `verdict`: the provider's treatment of a node that breaks the rule. `certainty`: the certainty of the verdict.
+    `text`: the treatment in words, with the fields `failure` and `codes`.
     """
 
     code: str
@@ -321,7 +323,7 @@ RULES = (
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, partial(_starts_too_early, stated=False, always=True)),
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _SOMETIMES_OTHER, partial(_starts_too_early, stated=False, always=False)),
 )
-"""In order of priority: the first broken rule decides the verdict."""
+"""The rules in order of priority. The first broken rule decides the verdict."""
 
 
 def broken(case: ProviderCase) -> list[tuple[ProviderRule, Finding]]:

@@ -22,7 +22,7 @@ Bound = int | str
 
 
 class SlicedBounds(NamedTuple):
-    """The bounds of a Slice along one axis of data. A bound that is computed from sizes is a name."""
+    """The bounds of a Slice along one axis of data. If a bound is computed from sizes, it is the name of an expression."""
 
     axis: int
     start: Bound
@@ -31,7 +31,7 @@ class SlicedBounds(NamedTuple):
 
 
 def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
-    """Return the axes and bounds of a Slice; None if they are not all known, or do not fit together."""
+    """Return the axes and bounds of a Slice, or None if some are not known or they do not fit together."""
     bounds: dict[str, tuple[Bound, ...]] = {}
     bounds |= {each.name: tuple(each.ints) for each in node.proto.attribute if each.name in BOUNDS and not each.ref_attr_name}
     bound_inputs = {role: value.elements for role, value in node.roles.items() if role in BOUNDS and value.name}
@@ -89,7 +89,7 @@ def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBound
 
 
 def output_sizes(node: ModelNode) -> Shape | None:
-    """Return the sizes that the provider computes for a node's output, unknown ones as None; None for an unknown rank."""
+    """Return the sizes that the provider computes for a node's output. An unknown size, or an unknown shape, is None."""
     shapes = [value.type.shape for value in node.arrays.values()]
     missing = len(shapes) < len(ARRAYS[node.proto.op_type]) or None in shapes
     return None if missing else _SIZES[node.proto.op_type](node, *shapes)

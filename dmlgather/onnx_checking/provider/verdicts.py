@@ -1,4 +1,4 @@
-"""Verdicts of onnxruntime's DirectML provider on each node of the family in a model, with findings and a summary."""
+"""Verdicts of onnxruntime's DirectML provider on the nodes of the family in a model, with findings and a summary."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Provided:
-    """The provider's verdicts on a model. `nodes`: the verdicts on nodes of the family, by place. `findings`: with their
-    places.
-    """
+    """The provider's verdicts on a model. `nodes`: verdicts by place of the node. `findings`: pairs of a place and a finding."""
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]
@@ -47,7 +45,7 @@ def provided(
     level: FeatureLevel,
 ) -> Provided:
     """Return the provider's verdicts on a model at a feature level. `judgements`: the nodes of the family with DirectML's
-    verdicts. The provider has no verdict on a node that no run reaches.
+    verdicts. A node that no run reaches gets no verdict.
     """
     refusal = refusal_of(contents, file.model.graph)
     if refusal is not None:
@@ -74,9 +72,7 @@ def provided(
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
-    """Return the part number of each node of the family on DirectML. A node outside the family is assumed to be fused if its
-    shapes are numbers.
-    """
+    """Return the part number of each node of the family on DirectML. Other nodes count as fused if their sizes are numbers."""
 
     def fused(node: PlacedNode) -> bool:
         case = cases.get(node.key)
@@ -91,7 +87,7 @@ def _refused(refusal: Refusal) -> ProviderNode:
 
 
 def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
-    """Return the verdict on a node, and the findings about it. `part`: its part on DirectML."""
+    """Return the verdict on a node, and the findings about the node. `part`: the number of the node's part."""
     breaks_onnx = any(finding.code == "EXP101" for finding in case.judgement.findings)
     if breaks_onnx and not case.since:
         return _refused_by_onnx(), []
@@ -171,8 +167,9 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. The devices of these
-    nodes are not known. If the graph has numbers for all inputs, the sizes match each other, and an earlier node fails.
+    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. It is not known on
+    which devices these nodes run. If the graph has numbers for all inputs of a node, an earlier node fails, so there is no
+    finding.
     """
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:
@@ -188,7 +185,7 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int, unloaded: int = 0) -> ProviderSummary:
-    """Return the counts. `converted`: the number of ADAPTER nodes that need no adapter support if indices are int32.
+    """Return the counts. `converted`: the number of ADAPTER nodes that every adapter would support if their indices were int32.
     `unloaded`: the number of nodes whose model onnxruntime refuses to load.
     """
     count_of = Counter(node.verdict for node in nodes)

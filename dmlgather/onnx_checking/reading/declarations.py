@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 REPEATED = ("Loop", "Scan")
-"""Operators whose graphs run several times, with other inputs each time. Their inputs' types follow from the node's."""
+"""Operators whose graphs run several times. The inputs change, but their types follow from the node's inputs."""
 
 
 @dataclass
 class GraphDeclarations:
-    """The declared types of the values of one graph. `all`: every declaration, as value_info of a serialised GraphProto, which
-    is seldom decoded: most models have no contradictions. `plain`: the types that inference finds without declarations, in the
-    same form. `input_sizes`: the names of sizes in the inputs; inference made up other names. `unconfirmed`: the declared types
-    that inference without declarations does not confirm.
+    """The declared types of the values of one graph. `all`: every declaration, as value_info of a serialised GraphProto. It is
+    decoded only if needed, because most models have no contradictions. `plain`: the types that inference finds without
+    declarations, also as a serialised GraphProto. `input_sizes`: the names of sizes in the inputs; inference made up all other
+    names. `unconfirmed`: the declared types that inference without declarations does not confirm.
     """
 
     all: bytes = b""
@@ -46,7 +46,7 @@ class GraphDeclarations:
         return type_of_value(self._declared[name]) if name in self._declared else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type of a value by inference without declarations. Sizes whose names the inputs do not have are None."""
+        """Return the type of a value by inference without declarations. A size is None if its name is not in the inputs."""
         return keep_names(type_of_value(self._plain[name]), self.input_sizes) if name in self._plain else NOTHING
 
 
@@ -57,9 +57,9 @@ def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
 
 
 class Declarations:
-    """The declared types of a graph and of the graphs in its nodes. `misled`: True if inference relied on a wrong declaration.
-    `of_function`: True if the graph is a local function. onnxruntime ignores the declarations of a function, except in graphs
-    inside its nodes.
+    """The declared types in a graph and in the graphs in its nodes. `misled`: True if inference relied on a wrong declaration.
+    `of_function`: True if the graph is that of a local function. onnxruntime ignores the declarations of a function, but not
+    those in graphs inside its nodes.
     """
 
     def __init__(self, graphs: Iterable[GraphDeclarations] = ()) -> None:
@@ -71,7 +71,7 @@ class Declarations:
 
 
 def remove_declarations(graph: GraphProto) -> bool:
-    """Remove the declarations of all values but inputs from a graph; return True if there were any."""
+    """Remove the declarations of a graph, except those of its inputs. Return True if there were any."""
     removed = [_remove(inner.node, inner.output, inner.value_info) for inner in graphs_in(graph)]
     return any(removed)
 
@@ -88,7 +88,7 @@ def without_declarations(function: FunctionProto) -> FunctionProto:
 
 
 def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value_info: MutableSequence[ValueInfoProto]) -> bool:
-    """Remove the declarations of these values, and of the inputs of graphs in these nodes; return True if there were any."""
+    """Remove the declarations of these values, and of inputs of graphs in these nodes. Return True if there were any."""
     bodies = chain.from_iterable(subgraphs(node) for node in nodes if node.op_type in REPEATED)
     values = [*outputs, *chain.from_iterable(body.input for _, body in bodies)]
     has_declarations = bool(value_info) or any(value.HasField("type") for value in values)
@@ -99,8 +99,8 @@ def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value
 
 
 def compare_declarations(graph: GraphProto, plain: GraphProto) -> Declarations:
-    """Return the declarations in a graph, compared with `plain`, the graph as inferred without them. Declarations that
-    contradict `plain` are removed from the graph. Each graph gets its number as doc_string.
+    """Return the declarations in a graph, after comparing them with `plain`, the graph as inferred without declarations. Remove
+    declarations that contradict `plain` from the graph. Store each graph's number in its doc_string.
     """
     dims = chain.from_iterable(value.type.tensor_type.shape.dim for value in graph.input)
     input_sizes = frozenset(dim.dim_param for dim in dims if dim.dim_param)
@@ -134,7 +134,7 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
 
 
 def keep_names(type_: PartialType, names: Set[str]) -> PartialType:
-    """Return the type without names of sizes that are not in `names`."""
+    """Return the type with None for each name of a size that is not in `names`."""
     return type_.each_size(lambda size: size if isinstance(size, int) or size in names else None)
 
 

@@ -1,4 +1,4 @@
-"""Reading an ONNX model file: decoding, checks of the file, and shape inference."""
+"""Reading of an ONNX model file: decoding, checks of the file, and shape inference."""
 
 from __future__ import annotations
 
@@ -28,21 +28,20 @@ if TYPE_CHECKING:
 
 
 LARGEST_FILE = 2**31 - 1
-"""Bytes: the limit of a protobuf message."""
+"""The most bytes of a protobuf message."""
 
 MOST_FAMILY_NODES = 4_000
-"""The most nodes of the family per megabyte of a file, without its weights; a smaller file counts as a megabyte. Judging a node
-takes up to a millisecond.
+"""The most nodes of the family per megabyte of a file without weights. A smaller file counts as one. Judging takes 1 ms a node.
 """
 
 MEMORY_PER_BYTE = 3
-"""Bytes of memory for decoding one kept byte of the file: the byte, the message, and a temporary copy."""
+"""Bytes of memory that decoding takes per kept byte of the file: the byte itself, the message, and a temporary copy."""
 
 
 @dataclass(frozen=True)
 class ModelFile:
     """A decoded model without the values of large constants. `limits`: the time and memory that are left for shape inference.
-    `most_nodes`: the limit on its nodes of the family. `remark`: why shapes could not be inferred; empty if they were.
+    `most_nodes`: the most nodes of the family that it may have. `remark`: why shapes could not be inferred; empty if they were.
     `declarations`: the declared types of the main graph's values.
     """
 
@@ -75,9 +74,9 @@ def read_model(path: Path) -> ModelFile:
 
 
 class Inferred(NamedTuple):
-    """The result of shape inference on a graph. If it fails, `graph` is the original graph or has some shapes, and `remark`
-    says why; else `remark` is empty. `declarations`: the declared types of the graph's values; wrong ones are removed from
-    `graph`.
+    """The result of shape inference on a graph. If inference fails, `graph` has the original shapes or some inferred shapes,
+    and `remark` says why it failed. Otherwise `remark` is empty. `declarations`: the declared types of the graph's values.
+    Wrong declarations are removed from `graph`.
     """
 
     graph: GraphProto
@@ -86,8 +85,8 @@ class Inferred(NamedTuple):
 
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
-    """Return a graph of the model with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred, instead of
-    skipping it.
+    """Return a graph of the model with inferred shapes. `strict`: False to skip a node whose shapes cannot be inferred, True to
+    fail.
     """
     from onnx import ModelProto
 
@@ -108,8 +107,8 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
 
 
 def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Declarations, str]:
-    """Return the declared types of a graph's values, and the remark of `inferred`. `model`: the graph with its functions; its
-    declarations are removed.
+    """Return the declared types of a graph's values, and the remark of `inferred`. `model`: the graph with its functions. The
+    declarations are removed from `model`.
     """
     if not remove_declarations(model.graph):
         return Declarations(), ""
@@ -123,13 +122,13 @@ def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tupl
 
 
 def external_files(path: Path) -> list[str]:
-    """Return the files of the external tensors of the model at `path`, as the model names them. FileError for an invalid file."""
+    """Return the files of the external tensors of a model, by the names in the model. FileError for an invalid file."""
     model, _ = _decoded(path)
     return sorted({entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"})
 
 
 def _decoded(path: Path) -> tuple[ModelProto, int]:
-    """Return the model without large constants, and the number of bytes of its file without them."""
+    """Return the model without large constants, and the size of its file without large constants, in bytes."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
@@ -153,8 +152,8 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
 
 
 def strip(model: ModelProto) -> None:
-    """Remove the values of large constants, because shape inference copies the model several times, and of damaged ones,
-    because some versions of ONNX read beyond their end. FileError for a model with texts that are not UTF-8.
+    """Remove the values of large constants, because shape inference copies the model several times. Also remove those of
+    damaged constants, because some versions of ONNX read beyond their end. FileError for a model with texts that are not UTF-8.
     """
     for tensor in list(_tensors(model)):
         if isinstance(constant(tensor), Unknown):
@@ -163,7 +162,7 @@ def strip(model: ModelProto) -> None:
 
 
 def _tensors(message: Any) -> Iterator[TensorProto]:
-    """Yield the tensors in a message and in all messages inside it. FileError for a text that is not UTF-8."""
+    """Yield the tensors in a protobuf message and in all messages inside it. FileError for a text that is not UTF-8."""
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
     for entry, value in message.ListFields():

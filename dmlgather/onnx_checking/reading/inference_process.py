@@ -1,5 +1,5 @@
-"""ONNX's shape inference and its reference evaluator in a separate process, with limits of time and memory. Some models make
-them crash or use much memory. The process runs `inference_server.py`.
+"""ONNX's shape inference and reference evaluator in a separate process, with limits of time and memory. Some models make them
+crash or use much memory. The process runs `inference_server.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class InferenceLimitError(InferenceFailedError):
 
 @dataclass
 class InferenceLimits:
-    """The time and memory that are left for the shape inference of one model. `seconds`: processor time, for the model and all
-    its functions. `memory`: bytes, in addition to those for importing onnx.
+    """The time and memory that are left for the shape inference of one model. `seconds`: CPU time, for the model and all its
+    functions. `memory`: bytes, in addition to the memory that importing onnx takes.
     """
 
     seconds: float
@@ -49,23 +49,28 @@ class InferenceLimits:
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte. A smaller file counts as 1 MB."""
+        """Return the limits for a file of `size` bytes: 2 s of CPU time and 128 MB of memory per megabyte, but at least that
+        much.
+        """
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
-        """Return a serialised ModelProto with inferred shapes. `strict`: fail at a node whose shapes cannot be inferred,
-        instead of skipping it. `propagate`: also compute values that shapes depend on. The time is subtracted from `seconds`.
-        Raises InferenceFailedError for an error of ONNX and if the process cannot be started; InferenceLimitError if the
-        process crashed or exceeded a limit.
+        """Return a serialised ModelProto with inferred shapes. `strict`: True to fail at a node whose shapes cannot be
+        inferred, False to skip the node. `propagate`: True to compute also values that shapes depend on. The time that this
+        takes is subtracted from `seconds`.
+
+        Raises InferenceFailedError for an error of ONNX, or if the process cannot be started. Raises InferenceLimitError if the
+        process crashes or exceeds a limit.
         """
         return self._ask(_Request(GRAPH, model, strict, propagate))
 
     def ask_node(self, model: bytes, most: int) -> bytes:
-        """Return a serialised ModelProto with the types of the outputs of a model's only node as value_info. The node's inputs
-        are graph inputs or initializers. If all are initializers and no output has more than `most` elements, the answer also
-        has the outputs' values as initializers, if ONNX's reference evaluator knows the operator. Errors and time as for
-        `infer_shapes`; InferenceFailedError also for an ill-formed node.
+        """Return a serialised ModelProto about a model's only node. Its value_info has the types of the node's outputs. The
+        node's inputs are graph inputs or initializers. If all are initializers and each output has at most `most` elements, the
+        answer has the outputs' values as initializers. The reference evaluator must know the operator for this.
+
+        The time is counted as by `infer_shapes`, and the errors are the same. InferenceFailedError also for an ill-formed node.
         """
         return self._ask(_Request(NODE, model, most=most))
 
@@ -112,11 +117,11 @@ class _InferenceProcess:
 
     @property
     def usable(self) -> bool:
-        """Return True if the process runs and was started by this process, not by one that this process was forked from."""
+        """Return True if the process runs and this process started it. A forked process must start its own."""
         return self.owner == os.getpid() and self._process.poll() is None
 
     def ask(self, request: _Request, limits: InferenceLimits) -> tuple[bytes, float]:
-        """Return the answer, and the seconds that it took."""
+        """Return the answer, and the CPU time that it took, in seconds."""
         if limits.used_up:
             raise InferenceLimitError(limits.late)
         limit = threading.Timer(WAIT * limits.seconds, self._end_late)
@@ -131,7 +136,8 @@ class _InferenceProcess:
             if self._late or (code < 0 and -code == TIMER_SIGNAL):
                 limits.seconds = 0.0
                 raise InferenceLimitError(limits.late) from None
-            raise InferenceLimitError(_crashed(code)) from None
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            raise InferenceLimitError(f"ONNX's shape inference crashed ({how}) at this model") from None
         except BaseException:  # Ctrl-C: a late answer must not be read as that of another request
             self.end()
             raise
@@ -157,11 +163,6 @@ class _InferenceProcess:
 
     def end(self) -> None:
         end(self._process)
-
-
-def _crashed(code: int) -> str:
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return f"ONNX's shape inference crashed ({how}) at this model"
 
 
 _lock = threading.Lock()

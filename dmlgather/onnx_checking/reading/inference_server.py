@@ -1,7 +1,6 @@
-"""The separate process for a model: ONNX's shape inference, and ONNX's reference evaluator for single nodes. A model may make
-both crash or use much memory.
+"""The script of the separate process that runs ONNX's shape inference, and ONNX's reference evaluator for single nodes.
 
-The process runs this file as a script, which imports onnx and nothing of dmlgather. It serves one request after the other.
+The script imports onnx and nothing of dmlgather. It answers requests one by one.
 """
 
 from __future__ import annotations
@@ -17,29 +16,29 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_SHAPE = 65
-"""Maximum number of sizes in an inferred shape; longer ones are cut. One more than the reader's limit, so that it sees the
-excess.
+"""The number of sizes to which longer inferred shapes are cut. It is one more than the reader's limit, so the reader still sees
+that a shape is too long.
 """
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
-"""Headers. Request: kind, strict inference, data propagation, limits of seconds and of bytes of memory, most elements of a
-computed value, bytes of the model that follows. Answer: outcome, seconds taken, bytes that follow: a model, or the message of an
-error in UTF-8.
+"""Headers of messages. A request has: kind, strict inference, data propagation, limit of CPU time in seconds, limit of memory
+in bytes, most elements of a computed value, size of the model in bytes. The model follows. An answer has: outcome, CPU time
+taken in seconds, size of the rest in bytes. The rest is a model, or an error message in UTF-8.
 """
 
 GRAPH, NODE = b"g", b"n"
-"""Kinds of requests: the shapes of all values of a model, or types and values of the outputs of its only node."""
+"""Kinds of requests: for the shapes of all values of a model, and for the types and values of the outputs of its only node."""
 
 DONE, FAILED, TOO_LARGE = b"d", b"f", b"m"
 
 SELECTING = ("Compress", "NonZero", "Unique")
-"""Operators with output sizes that inference does not know. An output has at most as many elements as the input has
-coordinates.
+"""Operators with output sizes that inference does not know. The largest output, NonZero's, has `rank` elements per input
+element.
 """
 
 
 def serve() -> None:
-    """Answer requests at standard input until it is closed. A first byte says that the process is ready."""
+    """Answer requests at standard input until it is closed. First write a byte, which says that the process is ready."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not write into an answer
     warnings.simplefilter("ignore")
@@ -64,7 +63,7 @@ def serve() -> None:
 
 
 def read(pipe: Any, size: int) -> bytes:
-    """Return the next bytes of a pipe. EOFError if it ends before."""
+    """Return the next `size` bytes of a pipe. EOFError if it has fewer."""
     data: bytes = pipe.read(size)
     if len(data) < size:
         raise EOFError
@@ -72,7 +71,6 @@ def read(pipe: Any, size: int) -> bytes:
 
 
 def _answered(kind: bytes, model: bytes, strict: bool, propagate: bool, most: int) -> tuple[bytes, bytes]:
-    """Return the outcome of a request, and the answer."""
     try:
         return DONE, _node(model, most) if kind == NODE else _graph(model, strict, propagate)
     except MemoryError:
@@ -96,9 +94,7 @@ def _graph(model: bytes, strict: bool, propagate: bool) -> bytes:
 
 
 def _node(text: bytes, most: int) -> bytes:
-    """Return a model with the types of a node's outputs. It has their values too, as initializers, if all inputs are
-    initializers and each output has at most `most` elements.
-    """
+    """Return the answer to a request of kind NODE. The parameters and the answer are those of `InferenceLimits.ask_node`."""
     from onnx import ModelProto, TensorProto, defs, helper, shape_inference
 
     model = ModelProto.FromString(text)
@@ -125,7 +121,7 @@ def _node(text: bytes, most: int) -> bytes:
 
 
 def _elements(type_: Any, most: int, selects: bool) -> int:
-    """Return the number of elements of an output, or more than `most` if it is not known."""
+    """Return the number of elements of an output, or a number above `most` if it is not known."""
     tensor = type_.tensor_type
     if type_.WhichOneof("value") != "tensor_type" or (not selects and not tensor.HasField("shape")):
         return most + 1
@@ -153,14 +149,14 @@ def _tensor(value: Any, name: str) -> Any:
 
 
 def _shorten(graph: Any) -> None:
-    """Cut each inferred shape to LONGEST_SHAPE sizes. Longer shapes are not read, and take memory."""
+    """Cut each inferred shape to LONGEST_SHAPE sizes. Longer shapes take memory, but are not read."""
     for value in graph.value_info:
         if len(value.type.tensor_type.shape.dim) > LONGEST_SHAPE:
             del value.type.tensor_type.shape.dim[LONGEST_SHAPE:]
 
 
 def _data_bytes() -> int | None:
-    """Return this process's bytes of data, as RLIMIT_DATA counts them; None on other systems than Linux."""
+    """Return this process's memory in bytes, as RLIMIT_DATA counts it. None on other systems than Linux."""
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 # imports less
         for line in status:
             if line.startswith("VmData:"):
@@ -169,8 +165,8 @@ def _data_bytes() -> int | None:
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    """End this process after `seconds` of processor time, and limit its data to `memory` bytes; 0 and None: no limit. Only
-    Linux enforces the memory limit. Windows enforces neither limit; there, only the parent watches the time.
+    """Limit this process's CPU time to `seconds`, and its data to `memory` bytes. 0 and None remove the limits. Only Linux
+    enforces the memory limit. Windows enforces no limit, so there only the parent process watches the time.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

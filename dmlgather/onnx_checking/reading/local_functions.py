@@ -1,4 +1,4 @@
-"""Local functions of a model: the call graph, and the facts that hold for all calls of a function."""
+"""Local functions of a model: their calls, and the facts that hold for all calls of a function."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def function_name(key: Key) -> str:
 
 
 class Functions(Mapping[Key, "FunctionProto"]):
-    """The local functions of a model, callers first. FileError for a circle of calls."""
+    """The local functions of a model. A function comes after its callers. FileError if functions call each other in a circle."""
 
     def __init__(self, functions: Iterable[FunctionProto]) -> None:
         unordered = {_key(function.domain, function.name, function): function for function in functions}
@@ -66,17 +66,17 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return len(self._functions)
 
     def called(self, node: NodeProto) -> Key | None:
-        """Return the function that a node calls; None for an operator."""
+        """Return the function that a node calls, or None for an operator."""
         key = _key(node.domain, node.op_type, node)
         return key if key in self._functions else None
 
     def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
-        """Return the number of nodes after all calls are inlined, calls included; MOST_NODES + 1 if it is larger."""
+        """Return the number of nodes after all calls are inlined. The calls count too. The result is at most MOST_NODES + 1."""
         every_node = list(all_nodes(nodes))
         return min(len(every_node) + sum(self._size[key] for key in self._calls(every_node, nested=False)), MOST_NODES + 1)
 
     def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
-        """Return the functions that these nodes call, directly or through other functions."""
+        """Return the functions that these nodes call, also through other functions. The functions have no declarations."""
         keys: dict[Key, None] = {}
         fresh = list(self._calls(nodes))
         while fresh:
@@ -87,14 +87,14 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return [self.without_declarations(key) for key in keys]
 
     def without_declarations(self, key: Key) -> FunctionProto:
-        """Return a function without the declared types of its values, which its callers do not see."""
+        """Return a function without the declared types of its values. Its callers do not use these types."""
         if key not in self._without_declarations:
             self._without_declarations[key] = without_declarations(self[key])
         return self._without_declarations[key]
 
     def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
-        """Add the default attributes that calls leave out, in these nodes and in the graphs inside them. The defaults take at
-        most MOST_DEFAULTS bytes; calls beyond that stay as they are.
+        """Add default attributes to calls that leave them out, in these nodes and in the graphs inside them. The added
+        attributes take at most MOST_DEFAULTS bytes. Later calls stay as they are.
         """
         bytes_left = MOST_DEFAULTS
         for node in all_nodes(nodes):
@@ -114,9 +114,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Raise FileError for a call with more inputs or outputs than the function has. Some versions of ONNX read beyond the
-        end.
-        """
+        """Raise FileError for a call with more inputs or outputs than the function has. Some versions of ONNX crash at it."""
         function = self._functions[key]
         for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):
             if len(arguments) > len(parameters):
@@ -130,7 +128,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """The known types, values and attributes of a function's inputs. An attribute is None if calls differ in it."""
+    """The known types and values of a function's inputs, and its attributes. An attribute is None if its value is not known."""
 
     types: tuple[PartialType, ...] = ()
     values: tuple[Value, ...] = ()
@@ -138,7 +136,7 @@ class FunctionCall:
 
     @classmethod
     def of(cls, node: NodeProto, types: Sequence[PartialType], values: Sequence[Value | None]) -> FunctionCall:
-        """Return the call by a node. `types`, `values`: of its inputs."""
+        """Return the call by a node. `types`, `values`: those of the node's inputs."""
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
         return cls(tuple(types), tuple(Unknown("left out") if value is None else value for value in values), attributes)
 
@@ -149,7 +147,7 @@ class FunctionCall:
 
     @classmethod
     def unknown(cls, function: FunctionProto) -> FunctionCall:
-        """Return an unknown call, for a function that nothing calls."""
+        """Return a call without known facts, for a function that nothing calls."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
 
@@ -191,8 +189,8 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
 
 
 def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
-    """Return copies of a function's nodes with `attributes` in place of references to them. A reference to an attribute that is
-    None stays. A reference to a missing attribute is removed.
+    """Return copies of a function's nodes. A reference to an attribute in `attributes` is replaced by the attribute, but a
+    reference to None stays. A reference to a missing attribute is removed.
     """
     from onnx import GraphProto
 

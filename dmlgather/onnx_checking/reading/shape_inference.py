@@ -1,8 +1,8 @@
-"""Types and shapes of a graph by ONNX's shape inference, within limits.
+"""Types and shapes of a graph by ONNX's shape inference, within limits of time and memory.
 
-Inference can also compute the values of one-dimensional tensors, which may be shapes (data propagation). That takes about 70
-bytes per element, even if the model does not have the values. No shape has thousands of elements. So a model whose inference
-exceeds a limit is tried again, and the nodes that read such tensors are hidden from inference.
+Inference also computes the values of one-dimensional tensors, because they may be shapes (data propagation). That takes about
+70 bytes per element, even if the model does not have the values. No shape has thousands of elements. So if inference of a model
+exceeds a limit, the nodes that read longer tensors are hidden, and inference is tried again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ HIDDEN = "dmlgather.hidden"
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
-    """Return the graph of a model with inferred shapes, and a remark on shapes that are missing because of a limit; empty
-    without one. `strict` and InferenceFailedError: as in `infer_shapes`. ValueError for a model beyond protobuf's limit.
+    """Return the graph of a model with inferred shapes, and a remark. The remark says why shapes are missing if a limit was
+    exceeded; otherwise it is empty. `strict` and the errors are those of `InferenceLimits.infer_shapes`. ValueError for a model
+    that is too large for protobuf.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
@@ -37,13 +38,13 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
 
 
 def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return None for the sizes of a slice that have names: ONNX may have copied them from the data."""
+    """Return None for the sizes of a slice that have names, because ONNX may have copied the names from the data."""
     return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
 def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return the right sizes of a pooling that rounds up: one less if ONNX counts a last window that begins behind the data. A
-    size is None if its data size is unknown.
+    """Return the right sizes of a pooling that rounds up. If ONNX counted a last window that begins behind the data, the right
+    size is one less. If the size of the data is unknown, the result is None.
     """
     ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2
@@ -62,13 +63,13 @@ MISTAKEN = {
     "Slice": (range(10, 11), _slice_sizes),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _pooling_sizes)),
 }
-"""Operators with sizes that ONNX infers wrongly, with the opsets and a rule. The rule returns the right sizes by axis, from the
-node and the shapes of its first input and of an output.
+"""Operators whose sizes ONNX infers wrongly. Each has its opsets and a rule. The rule's arguments are the node, the shape of
+its first input, and the inferred shape of an output. It returns the right sizes by axis.
 """
 
 
 def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
-    """Return the corrected type of a node's output. `data`: the type of the node's first input. `result`: ONNX's type."""
+    """Return the right type of a node's output. `data`: the type of its first input. `result`: the type that ONNX infers."""
     opsets, rule = MISTAKEN.get(node.op_type, ((), _slice_sizes))
     if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
         return result
@@ -77,7 +78,7 @@ def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialTy
 
 
 def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
-    """Hide the nodes with wrongly inferred sizes, and declare the right ones; return True if there are any."""
+    """Hide the nodes with wrongly inferred sizes, and declare the right sizes. Return True if there are any."""
     opset, any_hidden = own_opset(model.opset_import), False
     for graph, typed_graph in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
@@ -99,7 +100,7 @@ def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
 
 
 def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
-    """Clear the sizes of a value that differ from those of a shape; return True if there are any."""
+    """Clear the sizes of a value that differ from those in `shape`. Return True if there are any."""
     own = type_of_value(value).shape or ()
     wrong = [dim for dim, size, expected in zip(value.type.tensor_type.shape.dim, own, shape, strict=False) if size != expected]
     for dim in wrong:
@@ -134,8 +135,8 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Hide the nodes that propagate data and read a tensor too large to be a shape; return True if there are any. `plain`: the
-    graph as inferred without values; the types of the hidden nodes' outputs come from it.
+    """Hide the nodes that propagate data and read a tensor that is too long for a shape. Return True if there are any. `plain`:
+    the graph as inferred without data propagation. It gives the types of the hidden nodes' outputs.
     """
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]

@@ -1,4 +1,4 @@
-"""Names of a model's sizes: symbols for names in the model and for unnamed sizes, and sizes that turned out to equal others."""
+"""Names of a model's sizes. Names in the model and unnamed sizes become symbols. Some symbols turn out to equal other sizes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ GENERATED = re.compile(r"unk__\d+")
 
 
 SAMPLES = ((1,), (2, 3, 5), (97, 89, 83), (4096, 1024, 3072))
-"""Sample values of symbols. They usually show if an expression does not always equal a declared number."""
+"""Sample values of symbols. If an expression does not always equal a declared number, some sample usually shows it."""
 
 
 class ModelSizes:
-    """The sizes of a model. A name is a size's name in `sizes`. A text in the model gets its name when it is first read."""
+    """The sizes of a model. A size with a text in the model gets a name in `sizes` when the text is first read."""
 
     def __init__(self) -> None:
         self.sizes = Sizes()
@@ -41,11 +41,11 @@ class ModelSizes:
         self._symbol_names: set[str] = set()
         self._provisional: set[str] = set()
         self.declared: set[str] = set()
-        """Provisional symbols that the model declares. Shape inference does not look behind a declaration."""
+        """Provisional symbols for declared sizes. Shape inference keeps a declared size and does not infer it."""
 
     def symbol(self, text: str, where: str = "", provisional: bool = False) -> str:
-        """Return a new symbol. `where`: distinguishes it from others of the same text. `provisional`: True for an unknown size
-        that may turn out to equal other sizes.
+        """Return a new symbol for a text. `where`: distinguishes it from other symbols with this text. `provisional`: True for
+        an unknown size that may turn out to equal other sizes.
         """
         unique, number = text, 1
         while unique in self._used:
@@ -69,7 +69,7 @@ class ModelSizes:
                 self.origins[symbol] = tensor
 
     def decided_by(self, *sizes: object) -> str | None:
-        """Return a model input that decides one of the sizes; None if none is known."""
+        """Return a model input that decides one of the sizes, or None if no such input is known."""
         symbols = (symbol for size in sizes for symbol in sorted(self.sizes.symbols(size)))
         return next((self.origins[symbol] for symbol in symbols if symbol in self.origins), None)
 
@@ -80,17 +80,19 @@ class ModelSizes:
         return Unknown(reason, self.decided_by(*sizes), of_sizes=not from_data)
 
     def is_open(self, size: Size) -> bool:
-        """Return True if a size is unknown, or may turn out to equal others."""
+        """Return True if a size is unknown or may turn out to equal other sizes."""
         return size is None or (size in self._provisional and size not in self._resolutions)
 
     def resolved(self, size: Size) -> Size:
-        """Return the size that this one turned out to equal, or the size itself."""
+        """Return the size that `size` turned out to equal, or `size` itself."""
         while isinstance(size, str) and size in self._resolutions:
             size = self._resolutions[size]
         return size
 
     def joined(self, size: Size, better: Size) -> Size:
-        """Return the better of two descriptions of one size. A provisional symbol then equals the better one from now on."""
+        """Return the better of two names or numbers for one size. A provisional symbol that is not returned is resolved to the
+        result.
+        """
         size, better = self.resolved(size), self.resolved(better)
         if better is None or size == better or isinstance(size, int):
             return size
@@ -101,7 +103,7 @@ class ModelSizes:
         return better if isinstance(better, int) else size
 
     def may_be(self, declared: Size, inferred: Size) -> bool:
-        """Return True if a declared size may equal an inferred one for all sizes of the inputs."""
+        """Return True if a declared size may equal an inferred size for all sizes of the inputs."""
         declared, inferred = self.resolved(declared), self.resolved(inferred)
         if not isinstance(declared, int) or inferred is None or declared == inferred:
             return True
@@ -112,7 +114,7 @@ class ModelSizes:
         return all(self._at(inferred, sample) in (None, declared) for sample in SAMPLES)
 
     def _at(self, size: KnownSize, sample: Sequence[int]) -> int | None:
-        """Return the value of a size for the numbers of a sample, in turn for its symbols; None if it has no value."""
+        """Return the value of a size if its symbols have the numbers in `sample` in turn. None if it then has no value."""
         try:
             return self.sizes.at(size, dict(zip(sorted(self.sizes.symbols(size)), cycle(sample), strict=False)))
         except ZeroDivisionError:
@@ -121,19 +123,19 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class SymbolSnapshot:
-    """The symbols before a graph inside a node is visited."""
+    """The symbols that existed before a graph inside a node was visited."""
 
     names: ModelSizes
     symbols: frozenset[str]
 
     def outside(self, type_: PartialType) -> PartialType:
-        """Return the type without sizes that have symbols of the graph inside."""
+        """Return the type with None for each size that has later symbols."""
         return type_.each_size(lambda size: size if self.names.sizes.symbols(size) <= self.symbols else None)
 
 
 class GraphNames:
-    """Reads the sizes in a graph. `path`: of the graph. `known_names`: names in the inputs' types that are names in `names`
-    already, because the types come from calls.
+    """Names for the sizes in a graph. `path`: the path of the graph. `known_names`: names in the inputs' types that `names`
+    already has, because the types come from calls.
     """
 
     def __init__(self, names: ModelSizes, path: str, known_names: Iterable[str] = ()) -> None:
@@ -141,16 +143,16 @@ class GraphNames:
         self._read = {name: name for name in known_names}
 
     def inside(self, path: str) -> GraphNames:
-        """Return a reader for a graph inside this one. The names of the inputs' sizes are the same there. Declared names of
-        results differ, because each branch and iteration may use them for other sizes.
+        """Return the names for a graph inside this graph. Names of sizes of inputs mean the same sizes there. Declared names of
+        results may mean other sizes, because each branch and iteration may use them differently.
         """
         inner = GraphNames(self.names, path)
         inner._read = {text: name for text, name in self._read.items() if name not in self.names.declared}
         return inner
 
     def read(self, declared: PartialType, provisional: bool = True) -> PartialType:
-        """Return a type of the file with names for its sizes. `provisional`: True if the sizes may follow from others; sizes of
-        an input do not. A size named "?" counts as unnamed.
+        """Return a type of the file with symbols for its names of sizes. `provisional`: True if the sizes may be computed from
+        other sizes, as sizes of inputs are not. A size named "?" counts as unnamed.
         """
         return declared.each_size(lambda size: self._name(size, provisional) if isinstance(size, str) else size)
 
@@ -164,7 +166,7 @@ class GraphNames:
         return self._read[text]
 
     def named(self, tensor: str, type_: PartialType) -> PartialType:
-        """Return the type with a symbol for each unnamed size, "tensor[1]", and with resolved sizes."""
+        """Return the type with resolved sizes, and with a symbol such as "tensor[1]" for each unnamed size."""
         if type_.shape is None or all(isinstance(size, int) for size in type_.shape):
             return type_
         sizes = [

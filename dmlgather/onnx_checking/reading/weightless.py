@@ -1,8 +1,8 @@
-"""Reading an ONNX model file without the elements of its large tensors, which are skipped.
+"""Reading of an ONNX model file without the elements of its large tensors.
 
-The file is walked field by field, in protobuf's format and guided by onnx's descriptors of its messages. Everything but those
-elements is kept. At a damaged or unusual field, the rest of its message is kept as it is, so that decoding reports the same
-error as for the whole file.
+The fields of the file are read one by one, in protobuf's format. onnx's message descriptors say which fields hold elements. All
+other bytes are kept. After a damaged or unusual field, the rest of its message is kept unread, so that decoding reports the
+error that it would report for the whole file.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ PAYLOADS: tuple[Payload, ...] = get_args(Payload)
 """The fields of a TensorProto that can hold its elements."""
 
 LARGE = 4096
-"""Bytes: a shorter message is kept as it is. A tensor whose elements are skipped is seldom shorter."""
+"""Messages of fewer bytes are kept unread. A tensor whose elements are skipped is seldom shorter."""
 
 MOST_FIELDS = 1_000_000
-"""The most fields to walk, in about a second; the rest is kept as it is. A model has one for each node and each tensor."""
+"""The most fields to read, which takes about a second. The rest of the file is kept unread. A model has a field for each node
+and each tensor.
+"""
 
 MOST_NESTED = 100
-"""The nesting depth of messages up to which protobuf decodes."""
+"""The greatest nesting depth of messages that protobuf decodes."""
 
 BUFFER = 4096
-"""Bytes of the file to read at once, at least. In a file of many tensors, the gaps between elements are short."""
+"""The size of the file's buffer in bytes. It is small, because only few bytes lie between the elements of two small tensors."""
 
 _CHUNK = 2**18
 """Bytes of elements to read at once."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""Wire types: the encoding of a field's value. The last three bits of a tag are the wire type, the others the field's number."""
+"""Wire types: encodings of a field's value. The last three bits of a tag are the wire type, the others the field's number."""
 
 _HEAD = 15
-"""The most bytes of a tag and of a length or a varint. A tag or a length has up to 5, a varint up to 10."""
+"""The most bytes of a tag with a length or a varint behind it. A tag or a length has up to 5 bytes, a varint up to 10."""
 
 _VALUES: Mapping[int, tuple[re.Pattern[bytes], int]] = {
     _VARINT: (re.compile(rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"), 0),
@@ -54,7 +56,7 @@ _VALUES: Mapping[int, tuple[re.Pattern[bytes], int]] = {
 
 @dataclass(frozen=True)
 class KeptParts:
-    """The kept parts of a file: bytes, and ranges of file positions. `size`: their sum in bytes."""
+    """The kept parts of a file. A part is bytes, or a range of file positions. `size`: the number of bytes of all parts."""
 
     file: BinaryIO
     parts: list[bytes | range]
@@ -79,9 +81,9 @@ class _UnusualError(Exception):
 
 
 class _Layout(NamedTuple):
-    """The fields of a message type, by tag. `inner`: submessages, with their descriptors. `single`: submessages that are a
-    tensor or contain one and should occur once; protobuf merges repeated ones. `packed`: lists of elements of a tensor, with
-    the bytes of an element, or 0 if that varies. `unpacked`: single elements, with the pattern of a run of them.
+    """The fields of a message type, by tag. `inner`: the descriptors of submessages. `single`: submessages that are or contain
+    a tensor and should occur once, because protobuf merges repeated ones. `packed`: for lists of elements of a tensor, the
+    bytes of an element, or 0 if that varies. `unpacked`: for single elements, the pattern of a run of them.
     """
 
     inner: Mapping[int, Any]
@@ -115,8 +117,8 @@ def _is_tensor(descriptor: Any) -> bool:
 
 
 def _has_tensor(descriptor: Any, *around: Any) -> bool:
-    """Return True if a message is a tensor or, like a sparse tensor, contains one in fields that should occur once. `around`:
-    the messages around it.
+    """Return True if a message is a tensor, or contains a tensor in fields that should occur once. A sparse tensor does.
+    `around`: the messages around the message.
     """
     if descriptor in around or _is_tensor(descriptor):
         return descriptor not in around
@@ -125,22 +127,19 @@ def _has_tensor(descriptor: Any, *around: Any) -> bool:
 
 
 class _ElementSkipper:
-    """A walk over a file. `parts`: the kept parts so far. `fields`: the number of fields so far."""
+    """A pass over a file. `parts`: the kept parts so far. `fields`: the number of fields so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.fields = file, 0
         self.parts: list[bytes | range] = []
 
     def message(self, start: int, end: int, descriptor: Any, nested: int) -> int:
-        """Keep the message from `start` to `end` without skipped elements; return its number of kept bytes. `nested`: its
-        depth, from 1.
+        """Keep the message from `start` to `end` without elements that are skipped. Return the number of kept bytes. `nested`:
+        the message's depth, from 1.
         """
         layout, first_part, singles = _layout(descriptor), len(self.parts), set()
-        size, since, at = (
-            0,
-            start,
-            start,
-        )  # `size` counts the kept bytes before `since`; all bytes from `since` on are kept so far
+        # `size` is the number of kept bytes before `since`. All bytes from `since` on are kept so far.
+        size, since, at = 0, start, start
         try:
             while at < end:
                 tag, content, stop = self._field(at, end)
@@ -202,7 +201,7 @@ class _ElementSkipper:
         return [range(start, end)] if why_ignored(tensor) is None else kept
 
     def _field(self, at: int, end: int) -> tuple[int, int, int]:
-        """Return the tag of the field at `at`, and where its content begins and ends. `end`: the end of its message."""
+        """Return the tag of the field at `at`, and the start and end of its content. `end`: the end of the message."""
         self.fields += 1
         if self.fields > MOST_FIELDS:
             raise _UnusualError
@@ -225,7 +224,7 @@ class _ElementSkipper:
         return tag, content, content + size
 
     def _check(self, start: int, stop: int, width: int) -> None:
-        """Raise _UnusualError for a list of elements that decoding would refuse. `width`: the bytes of each, or 0 for varints."""
+        """Raise _UnusualError if decoding would refuse a list of elements. `width`: the bytes of an element, or 0 for varints."""
         if width:
             if (stop - start) % width:
                 raise _UnusualError
@@ -253,7 +252,7 @@ class _ElementSkipper:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number of at most 5 bytes at `at`, and the position behind it."""
+    """Return the varint of at most 5 bytes at `at`, and the position behind it."""
     value = 0
     for shift, byte in zip(range(0, 35, 7), data[at:], strict=False):
         value |= (byte & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""Conditions on the sizes of a model, and their conjunctions: "N >= 66", "1 <= seq <= 512", "past + seq >= 1"."""
+"""Conditions on the sizes of a model, and conjunctions of them. Examples: "N >= 66", "1 <= seq <= 512", "past + seq >= 1"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.wording import printable
 
 
 def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
-    """Return a sum as text, with its negative terms last: "past + seq - 2*total"."""
+    """Return a sum as text, with its negative terms last, for example "past + seq - 2*total"."""
     signed = [
         f"{'-' if factor < 0 else '+'} {_term(sizes, name, abs(factor))}"
         for name, factor in sorted(terms.items(), key=lambda term: term[1] < 0)
@@ -24,7 +24,7 @@ def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
 
 
 def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], offset: int) -> str:
-    """Return the condition that the sum is at least 0, as text without negative terms: "past + seq >= total + 1"."""
+    """Return the condition sum(terms) + offset >= 0, as text without negative terms, for example "past + seq >= total + 1"."""
     left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
     right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
     if not left:
@@ -42,7 +42,7 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
 
 
 MOST_ROUNDS = 32
-"""The most passes that carry limits of symbols over to other symbols."""
+"""The most passes over all conditions. Each pass infers limits of symbols from the limits of other symbols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,14 @@ class AtLeast:
 
 
 Atom = bool | tuple[str, Range] | AtLeast | None
-"""A part of a condition: True or False for all sizes, the range of a symbol, an inequality, or None if it is too long."""
+"""A part of a condition. True and False hold for all sizes. A tuple is a symbol and its range. None is a part that is too long.
+"""
 
 
 class Conditions:
-    """A conjunction of conditions. `ranges`: of the symbols, in order of first occurrence. `inequalities`: conditions that are
-    no ranges. `never`: True if conditions are known to contradict each other. `unstated`: True if a condition is too long to be
-    stated.
+    """A conjunction of conditions. `ranges`: the range of each symbol, in order of first occurrence. `inequalities`: conditions
+    that are no ranges. `never`: True if conditions are known to contradict each other. `unstated`: True if a condition was too
+    long and is left out.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -88,8 +89,8 @@ class Conditions:
             self._add(atom)
 
     def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> bool | None:
-        """Return True if sum(left) >= sum(right) + offset for all sizes that meet the conditions, False if for none. None: the
-        answer depends on the sizes, or is not known.
+        """Return True if sum(left) >= sum(right) + offset for all sizes that meet the conditions, and False if for no sizes.
+        Return None if it holds for some sizes, or if the answer is not known.
         """
         answers = {self._answer(atom) for atom in self._atoms(left, right, offset)}
         return False if False in answers else None if None in answers else True
@@ -119,7 +120,7 @@ class Conditions:
         return (*ranges, *(self._stated(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:
-        """Return the ranges of the symbols that follow from all conditions together; None if they are contradictory."""
+        """Return the ranges of the symbols that follow from all conditions, or None if the conditions contradict each other."""
         if self.never:
             return None
         ranges = dict(self.ranges)
@@ -140,7 +141,7 @@ class Conditions:
         yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, offset + extra - less))
 
     def _sum(self, terms: Iterable[KnownSize]) -> tuple[KnownSize | None, int]:
-        """Return the sum of the terms with names, None if it is too long, and the sum of the numbers."""
+        """Return two sums: of the terms with names, which is None if it is too long, and of the numbers."""
         total: KnownSize | None = 0
         numbers = 0
         for term in terms:
@@ -151,7 +152,7 @@ class Conditions:
         return (0, numbers + total) if isinstance(total, int) else (total, numbers)
 
     def _simplified(self, inequality: AtLeast) -> Iterator[Atom]:
-        """Yield the parts of an inequality, as ranges of symbols where possible."""
+        """Yield the parts of an inequality. A part is the range of a symbol if possible."""
         linear = self._difference(inequality)
         if linear is not None and len(linear[0]) < 2:
             yield _atom(*linear)
@@ -181,7 +182,7 @@ class Conditions:
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """Yield the parts of the disjunction `any_of`. `inequality`: the single inequality that is equivalent to it."""
+        """Yield the parts of the disjunction `any_of`. `inequality`: the disjunction as one inequality."""
         possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
@@ -189,8 +190,8 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Return an inequality as the range of its only symbol that is not fixed; None if there are several, or if it is no
-        range.
+        """Return an inequality with one symbol that has no fixed value, as the range of this symbol. Returns None for several
+        such symbols, and if the solutions form no range.
         """
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
@@ -205,7 +206,7 @@ class Conditions:
         return self.sizes.at(inequality.left, values) - self.sizes.at(inequality.right, values) >= inequality.offset
 
     def _difference(self, inequality: AtLeast) -> tuple[dict[str, int], int] | None:
-        """Return the factors and the constant of left - right - offset, which is at least 0; None if it is not linear."""
+        """Return left - right - offset as factors of symbols and a constant, or None if it is not linear."""
         left, right = self.sizes.linear(inequality.left), self.sizes.linear(inequality.right)
         if left is None or right is None:
             return None
@@ -229,7 +230,9 @@ class Conditions:
         return sum_[0] == other_sum[0] and sum_[1] <= other_sum[1]
 
     def _by_ranges(self, inequality: AtLeast) -> bool | None:
-        """Return True if an inequality holds for all sizes in the ranges, False if for none; None for some, or if not known."""
+        """Return True if an inequality holds for all sizes in the ranges, False if for no sizes, None otherwise or if not
+        known.
+        """
         if any(allowed.empty for allowed in self.ranges.values()):
             return None
         least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.offset)(self.ranges).ends(self.ranges)
@@ -290,20 +293,20 @@ def _atom(factors: Mapping[str, int], constant: int) -> Atom:
 
 
 def _range(factor: int, constant: int) -> Range:
-    """Return the range of sizes for which factor * size + constant >= 0."""
+    """Return the range of sizes with factor * size + constant >= 0."""
     # 2 * size - 7 >= 0: size >= 4, which is -(-7 // 2). -2 * size + 7 >= 0: size <= 3, which is 7 // 2.
     return Range(max(0, -(constant // factor))) if factor > 0 else Range(0, constant // -factor)
 
 
 def most_of(factor: int, allowed: Range) -> float | int:
-    """Return the largest value of factor * symbol for a symbol in that range."""
+    """Return the maximum of factor * symbol for a symbol in the range."""
     if factor < 0:
         return factor * allowed.low
     return math.inf if allowed.high is None else factor * allowed.high
 
 
 def strongest(conditions: Iterable[SizeCondition]) -> list[SizeCondition]:
-    """Return the conjunction of the conditions of several nodes: one for each size, and none that follows from the others."""
+    """Return the conjunction of several nodes' conditions: one for each size, without conditions that follow from others."""
     by_size: dict[str, SizeCondition] = {}
     for condition in conditions:
         by_size[condition.size] = _both(by_size.setdefault(condition.size, condition), condition)

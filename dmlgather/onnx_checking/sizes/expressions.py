@@ -1,7 +1,7 @@
-"""Unknown sizes as expressions of a model's symbols, and arrays of sizes: "seq", "seq + 1", "floor(seq/2)".
+"""Unknown sizes as expressions of a model's symbols, for example "seq", "seq + 1", "floor(seq/2)".
 
-A size is an integer, or the name of an expression. The expressions are sympy's; only this module and `ranges` see them. An
-array of sizes with names is an array of objects, each an int or a str. NumPy moves its elements.
+A size is an integer, or the name of an expression. The expressions are sympy's, and only this module and `ranges` use sympy. An
+array of sizes has objects, each an int or a str, so NumPy can move its elements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
-    """Return the factor of each symbol, and the constant; None for an expression that is no linear sum."""
+    """Return the factor of each symbol and the constant, or None if the expression is no linear sum."""
     factors: dict[str, int] = {}
     constant = 0
     for factor, term in (term.as_coeff_Mul() for term in (expression.args if expression.is_Add else (expression,))):
@@ -39,7 +39,7 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
 
 @lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """Return a function that computes an expression for values of its symbols. sympy's own evaluation takes a hundred times as
+    """Return a function that computes an expression for values of its symbols. sympy's evaluation takes a hundred times as
     long.
     """
     if expression.is_Symbol:
@@ -67,7 +67,7 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
 
 
 KnownSize = int | str
-"""A size, or another integer that is computed from sizes: a number, or the name of an expression."""
+"""A size, or an integer that is computed from sizes. It is a number, or the name of an expression."""
 
 MOST_OPERATIONS = 40
 """The most operations of an expression. A longer one counts as unknown, because comparing expressions takes time."""
@@ -78,10 +78,10 @@ MOST_PARTS = 8
 LARGEST = 2**63 - 1
 
 SHORT = 64
-"""The largest denominator of a number with which floating point multiplies sizes without rounding."""
+"""The largest denominator of a fraction that floating point multiplies with sizes without rounding."""
 
 WORD = re.compile(r"[^\W\d][\w.\[\]]*")
-"""Names of symbols that are not quoted in an expression."""
+"""Names of symbols that need no quotes in an expression."""
 
 QUOTIENTS = ("divide", "floor_divide", "truncate_divide", "floor_modulo", "truncate_modulo")
 """Operations whose second operand must not be 0."""
@@ -108,7 +108,7 @@ class Sizes:
         self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
 
     def symbol(self, text: str) -> str:
-        """Return the name of the symbol that a model calls `text`. It is `text`, unless an expression has that name."""
+        """Return the name of the symbol that a model calls `text`. It is `text`, unless an expression already has this name."""
         if text not in self._symbols:
             name = text
             while name in self._named or name in self._taken:
@@ -118,20 +118,21 @@ class Sizes:
         return self._symbols[text]
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
-        """Return the result of one of OPERATIONS; None if no expression holds for all sizes, or if it is too long. "floor_…"
-        rounds towards minus infinity, "truncate_…" towards 0. "divide" is exact, as floating point is for the quotients that
-        models compute. Halves, quarters and so on may be operands again; other fractions can only be rounded.
+        """Return the result of one of OPERATIONS, or None if no expression holds for all sizes or the expression is too long.
+        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" does not round, because floating point is
+        exact for the quotients that models compute. Every operation takes halves, quarters and so on. Other fractions can only
+        be rounded.
         """
         result = self._compute(operation, *map(self._expression, operands))
         return None if result is None else self._name(result)
 
     def number(self, operation: str, *numbers: KnownSize | Fraction) -> Fraction | None:
-        """Return the result of `compute` for numbers that need not be integers; None if it is not rational."""
+        """Return the result of `compute` for numbers that need not be integers, or None if the result is not rational."""
         result = self._compute(operation, *map(self._expression, numbers))
         return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
-        """Return True if one of RELATIONS holds for all sizes, False if for none; None for some, or if not known."""
+        """Return True if one of RELATIONS holds for all sizes, False if for no sizes, None if for some or if it is not known."""
         if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)
@@ -144,13 +145,13 @@ class Sizes:
         return answers.pop() if len(answers) == 1 else None
 
     def symbols(self, size: object) -> frozenset[str]:
-        """Return the names of the symbols in a size; none for numbers and other objects."""
+        """Return the names of the symbols in a size. Numbers and other objects have none."""
         if isinstance(size, str) and size in self._named:
             return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
         return frozenset({size}) if isinstance(size, str) else frozenset()
 
     def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
-        """Return the size for values of its symbols. ZeroDivisionError if it has no value for them."""
+        """Return the size for values of its symbols. ZeroDivisionError if the size has no integer value for them."""
         if isinstance(size, int):
             return size
         if size not in self._named:
@@ -161,13 +162,13 @@ class Sizes:
         return int(result)
 
     def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
-        """Return the factor of each symbol, and the constant; None for a size that is no linear sum."""
+        """Return the factor of each symbol and the constant, or None if the size is no linear sum."""
         if isinstance(size, int):
             return {}, size
         return linear_of(self._named[size]) if size in self._named else ({size: 1}, 0)
 
     def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
-        """Return the operands, if the size is a minimum, maximum or product; else the size alone."""
+        """Return the operands of a minimum, maximum or product. Returns the size alone if it is not the result of `operation`."""
         kind = {"minimum": "Min", "maximum": "Max", "multiply": "Mul"}[operation]
         if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
             return (size,)
@@ -189,20 +190,20 @@ class Sizes:
     def where_at_least(
         self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
-        """Return the sizes of `symbol` for which left >= right + offset. `ranges`, result: as for `where_not_negative`."""
+        """Return the sizes of `symbol` with left >= right + offset. `ranges` and the result are those of `where_not_negative`."""
         key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:
             self._solved[key] = where_not_negative(self.bounding(left, right, offset), symbol, ranges)
         return self._solved[key]
 
     def most(self, size: KnownSize) -> int | None:
-        """Return an upper bound of the size, as `largest_value`."""
+        """Return an upper bound of the size, or None, by `largest_value`."""
         return largest_value(self.bounding(size), self.symbols(size))
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
         if not isinstance(size, str):
             return _sympy().Rational(size.numerator, size.denominator)
-        return self._named[size] if size in self._named else _symbol(size)
+        return self._named[size] if size in self._named else _sympy().Symbol(size, integer=True, nonnegative=True)
 
     def _name(self, result: Any) -> KnownSize | None:
         if result.is_Integer:
@@ -229,7 +230,6 @@ class Sizes:
 
 
 def _exactly(linear: tuple[dict[str, int], int]) -> LinearBounds:
-    """Return the bounds of a linear sum, whose `low` and `high` are its constant."""
     factors, constant = linear
     return LinearBounds(constant, constant, factors)
 
@@ -241,7 +241,7 @@ def _parts(value: Any) -> int:
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
     """Return a quotient or remainder. Returns None if symbols remain in the divisor, because sympy 1.14 assumes that such a
-    quotient has no upper limit. A divisor that is a size is not 0 in a model that runs.
+    quotient has no upper limit. A size by which a model divides counts as other than 0.
     """
     if right.is_zero or not (left.is_integer and right.is_integer):
         return None
@@ -258,7 +258,7 @@ def _quotient(operation: str, left: Any, right: Any) -> Any | None:
 
 
 def _truncate(sympy: Any, value: Any) -> Any:
-    """Return the number rounded towards 0: the sum of max(0, floor) and min(0, ceiling), without one that is known to be 0."""
+    """Return the number rounded towards 0: max(0, floor) + min(0, ceiling). A term that is known to be 0 is left out."""
     least, most = bounding(value)({}).ends({})
     positive = sympy.floor(value) if least >= 0 else sympy.Max(0, sympy.floor(value)) if most >= 1 else 0
     negative = sympy.ceiling(value) if most <= 0 else sympy.Min(0, sympy.ceiling(value)) if least <= -1 else 0
@@ -283,14 +283,14 @@ OPERATIONS = (*QUOTIENTS, *_SIMPLE)
 
 
 def _exact(value: Any) -> bool:
-    """Return True if floating point computes with these numbers without rounding, for realistic sizes: halves, quarters, …"""
+    """Return True if floating point computes the expression exactly for realistic sizes, also with halves, quarters and so on."""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
 
 
 def _is_short(number: Any) -> bool:
-    """Return True if the product of a number and a size needs few bits: 1/2, 3/4, 100; not the nearest float to 0.7."""
+    """Return True if the product of a number and a size needs few bits. Examples are 1/2, 3/4 and 100, but not the float 0.7."""
     return bool(number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2)
 
 
@@ -309,10 +309,6 @@ def _sympy() -> Any:
     except ModuleNotFoundError as error:
         raise missing_extra("computing with sizes", "onnx", error) from None
     return sympy
-
-
-def _symbol(name: str) -> Any:
-    return _sympy().Symbol(name, integer=True, nonnegative=True)
 
 
 def _printed(expression: Any) -> str:

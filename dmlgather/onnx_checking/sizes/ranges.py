@@ -1,4 +1,4 @@
-"""Ranges of sizes, bounds of an expression whose symbols are in ranges, and where an expression is not negative."""
+"""Ranges of sizes, and bounds of expressions whose symbols are in ranges."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 
 FARTHEST = 1 << 40
-"""The largest value of a symbol that is considered. DirectML describes no size larger than 2^32 - 1."""
+"""The largest value of a symbol that is considered. DirectML's sizes are at most 2^32 - 1."""
 
 MOST_INTERVALS = 400
 """The most intervals of a symbol that are examined."""
 
 MOST_HALVED = 64
-"""Intervals up to this length and intervals far from 0 are halved. Others are divided near 0, because most sizes are small."""
+"""An interval is divided near 0 if it starts there and is longer than this, because most sizes are small. Others are halved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Range:
     high: int | None = None
 
     def both(self, other: Range) -> Range:
-        """Return the intersection of two ranges. `low` exceeds `high` if it is empty."""
+        """Return the intersection of two ranges. If it is empty, its `low` exceeds its `high`."""
         highs = [high for high in (self.high, other.high) if high is not None]
         return Range(max(self.low, other.low), min(highs, default=None))
 
@@ -39,7 +39,7 @@ class Range:
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """Return the condition that a size is in the range: "N >= 1". Limits beyond DirectML's largest size are left out."""
+        """Return the condition that a size is in the range, for example "N >= 1". Limits beyond DirectML's sizes are left out."""
         if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:
@@ -60,7 +60,7 @@ NO_RANGES: Ranges = {}
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """Bounds of a number: a sum of symbols plus `low`, and the same sum plus `high`. `factors`: of the symbols, none is 0."""
+    """Bounds of a number: it is between sum + `low` and sum + `high`. The sum adds symbols times `factors`, which are not 0."""
 
     low: Number
     high: Number
@@ -74,7 +74,7 @@ class LinearBounds:
         return LinearBounds(self.low + other.low, self.high + other.high, {name: each for name, each in factors.items() if each})
 
     def times(self, factor: Number) -> LinearBounds:
-        """Return the bounds of the product with a number other than 0."""
+        """Return the bounds of the product with `factor`, which is not 0."""
         low, high = sorted((self.low * factor, self.high * factor))
         return LinearBounds(low, high, {name: each * factor for name, each in self.factors.items()})
 
@@ -117,10 +117,6 @@ def bounding(expression: Any) -> Bounding:
     return lambda ranges: reduce(lambda one, two: of_two(one, two, ranges), [each(ranges) for each in operands])
 
 
-def _sum(one: LinearBounds, two: LinearBounds, _: Ranges) -> LinearBounds:
-    return one.plus(two)
-
-
 def _product(first: LinearBounds, second: LinearBounds, ranges: Ranges) -> LinearBounds:
     (least, most), (low, high) = first.ends(ranges), second.ends(ranges)
     if least == most or low == high:
@@ -150,34 +146,22 @@ def _most(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return the bounds of a number rounded down. With integer factors, only the constants are rounded: floor(N + 5/2) is N +
-    2. Otherwise rounding takes away less than 1. Bounds without symbols are used if they are as close.
+    """Return the bounds of a number rounded down. With integer factors, only the constants are rounded: floor(N + 5/2) = N + 2.
+    With other factors, rounding subtracts less than 1. If bounds without symbols are as close, they are returned.
     """
     if all(factor.denominator == 1 for factor in operand.factors.values()):
         return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)
     low, high = map(math.floor, operand.ends(ranges))
-    most_less = (
-        1
-        if operand.low != operand.high
-        else 1 - Fraction(1, math.lcm(*(each.denominator for each in (operand.low, *operand.factors.values()))))
-    )
-    return (
-        LinearBounds(low, high)
-        if high - low <= most_less
-        else LinearBounds(operand.low - most_less, operand.high, operand.factors)
-    )
-
-
-def _ceiling(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _floor(operand.times(-1), ranges).times(-1)
-
-
-def _absolute(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    return _most(operand, operand.times(-1), ranges)
+    most_less: Number = 1
+    if operand.low == operand.high:  # N/2 + 1/3 has multiples of 1/6, so rounding subtracts at most 5/6
+        most_less -= Fraction(1, math.lcm(*(each.denominator for each in (operand.low, *operand.factors.values()))))
+    if high - low <= most_less:
+        return LinearBounds(low, high)
+    return LinearBounds(operand.low - most_less, operand.high, operand.factors)
 
 
 def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return the bounds of a remainder. It has the divisor's sign, and is closer to 0 than the divisor."""
+    """Return the bounds of a remainder. A remainder has the divisor's sign and is closer to 0 than the divisor."""
     low, high = divisor.ends(ranges)
     if low == high and low:
         whole = _floor(operand.times(Fraction(1) / low), ranges).constant(ranges)
@@ -186,10 +170,14 @@ def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> Lin
     return LinearBounds(min(low + 1, 0), max(high - 1, 0))
 
 
-_OF_ONE: Mapping[str, Callable[[LinearBounds, Ranges], LinearBounds]] = {"Abs": _absolute, "floor": _floor, "ceiling": _ceiling}
+_OF_ONE: Mapping[str, Callable[[LinearBounds, Ranges], LinearBounds]] = {
+    "Abs": lambda operand, ranges: _most(operand, operand.times(-1), ranges),
+    "floor": _floor,
+    "ceiling": lambda operand, ranges: _floor(operand.times(-1), ranges).times(-1),
+}
 
 _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBounds]] = {
-    "Add": _sum,
+    "Add": lambda one, two, _: one.plus(two),
     "Mul": _product,
     "Pow": _power,
     "Min": _least,
@@ -200,9 +188,9 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
-    """Return the range of a symbol in which an expression is not negative. True: all of the symbol's range; False: none of it.
-    None: the sizes form no range, or were not found. `ranges`: of the expression's symbols; the other symbols have one size
-    each.
+    """Return the range of a symbol in which an expression is not negative. The result is True for the symbol's whole range,
+    False for no size of it, and None if the sizes form no range or were not found. `ranges`: the ranges of the expression's
+    symbols. Every other symbol's range has one size.
     """
     accepted: list[Range] = []
     for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
@@ -223,8 +211,8 @@ def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES)
 
 
 def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
-    """Return an upper bound of an expression; None if it may exceed every size of DirectML. It is the maximum, if the
-    expression has one symbol and no remainders.
+    """Return an upper bound of an expression, or None if the expression may exceed every size of DirectML. The bound is the
+    maximum if the expression has one symbol and no remainders.
     """
     most = bound({}).ends({})[1]
     if len(symbols) == 1:
@@ -244,8 +232,9 @@ def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
 def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
-    """Yield intervals that make up the range of a symbol, in order, with the minimum and the maximum of an expression there.
-    `is_open`: returns True for the minimum and maximum of an interval to be divided. After MOST_INTERVALS, none is divided.
+    """Yield intervals that make up the range of a symbol, in order. With each, yield the minimum and the maximum of an
+    expression in the interval. An interval is divided further if `is_open` returns True for these two numbers, up to
+    MOST_INTERVALS intervals.
     """
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0

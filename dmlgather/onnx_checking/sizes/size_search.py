@@ -1,4 +1,4 @@
-"""Search for values of symbols, the smallest first, that meet constraints on sizes."""
+"""Search for values of symbols that meet constraints on sizes. Small values are tried first."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.ranges import ANY, Range
 
 MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
-"""The most steps of one search, and of all searches together. A step chooses the value of one more symbol."""
+"""The most steps for one group of symbols, and of one `SizeSearch`. A step chooses the value of one more symbol."""
 
 MOST_ROOTS = 300
-"""The most roots of crossings that are computed for one node. Further roots are not tried."""
+"""The most roots of crossings that one `SizeSearch` computes. Further roots are not tried."""
 
 SMALL = (0, 2, 7)
-"""Offsets from a symbol's minimum: values to try for a symbol that has no value yet."""
+"""Offsets that are added to a symbol's minimum. The sums are tried for symbols without a value."""
 
 Values = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """The place where sum(left) crosses sum(right) + offset."""
+    """Values of symbols around which sum(left) - sum(right) - offset changes its sign."""
 
     left: tuple[KnownSize, ...]
     right: tuple[KnownSize, ...]
@@ -46,8 +46,8 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint on values of symbols. `met`: a ZeroDivisionError counts as not met. `crossings`: places where `met` may
-    change.
+    """A constraint on values of symbols. `met`: returns True for values that meet it; a ZeroDivisionError means that they do
+    not. `crossings`: the result of `met` may change there.
     """
 
     symbols: frozenset[str]
@@ -63,7 +63,7 @@ class Constraint:
 
 
 def constraints_of(conditions: Conditions) -> list[Constraint]:
-    """Return the constraints of the inequalities, which are not in the ranges of symbols."""
+    """Return constraints for the inequalities of `conditions`. Its ranges are left out."""
     sizes = conditions.sizes
     return [
         Constraint(
@@ -73,6 +73,12 @@ def constraints_of(conditions: Conditions) -> list[Constraint]:
         )
         for inequality in conditions.inequalities
     ]
+
+
+def constraint_on(sizes: Sizes, size: KnownSize, met: Callable[[int], bool], *numbers: int) -> Constraint:
+    """Return the constraint that `met` returns True for a size. `numbers`: the result of `met` may change near these."""
+    crossings = tuple(Crossing((size,), (), number) for number in numbers)
+    return Constraint(sizes.symbols(size), lambda values: met(sizes.at(size, values)), crossings)
 
 
 DENSE = 20
@@ -90,13 +96,10 @@ class SizeSearch:
         self._symbols: dict[tuple[Crossing, str], tuple[str, ...]] = {}
         self._roots: dict[tuple[Crossing, str, tuple[int, ...]], int | None] = {}
 
-    @property
-    def lows(self) -> dict[str, int]:
-        """Return the minimum of each symbol."""
-        return {symbol: allowed.low for symbol, allowed in self.ranges.items()}
-
     def first(self, constraints: Sequence[Constraint]) -> dict[str, int] | None:
-        """Return the first values, in the order of the symbols, that meet all constraints; None if none are found."""
+        """Return values that meet all constraints, or None if none are found. The first symbol's value is as small as possible,
+        then the second symbol's, and so on.
+        """
         values: dict[str, int] = {}
         if not all(constraint.by(values) for constraint in constraints if not constraint.symbols):
             return None
@@ -133,7 +136,7 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """Return values of a symbol near its crossings. For this, symbols without a value get small ones."""
+        """Return small values of a symbol, and values near its crossings. Other symbols without a value get small values."""
         allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3
@@ -152,7 +155,7 @@ class SizeSearch:
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """Return the symbol's value at which both sides of a crossing are equal, rounded down; None if they never are."""
+        """Return the symbol's value at which the difference of a crossing is 0, rounded down, or None if there is none."""
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:
@@ -168,7 +171,7 @@ class SizeSearch:
 
     def _root_by_bisection(self, crossing: Crossing, symbol: str, values: Values) -> int | None:
         low, high = self.ranges[symbol].low, self.ranges[symbol].high
-        assert high is not None, "each range ends where nothing is tried any more"
+        assert high is not None, "__init__ limits each range"
         try:
             sign = crossing.difference(self.sizes, {**values, symbol: low}) > 0
             if (crossing.difference(self.sizes, {**values, symbol: high}) > 0) is sign:
@@ -183,7 +186,7 @@ class SizeSearch:
 
 
 def _groups(symbols: Sequence[str], sets: Iterable[frozenset[str]]) -> Iterator[list[str]]:
-    """Yield the symbols in groups. Symbols of one set are in one group."""
+    """Yield the symbols in groups. All symbols of a set are in one group."""
     group = {symbol: {symbol} for symbol in symbols}
     for together in sets:
         joined = set().union(*(group[symbol] for symbol in together))

@@ -1,4 +1,4 @@
-"""Axes of a slice with unknown sizes and bounds: when they have elements, and which sizes make a difference to DirectML."""
+"""Axes of a slice with unknown sizes and bounds: conditions for nonempty slices, and sizes that matter to DirectML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Valu
 
 @dataclass(frozen=True)
 class SlicedAxis:
-    """One axis of a slice, as `window` takes it. `step`: a number other than 0."""
+    """One axis of a slice. `start`, `end`: its bounds as in Python. `step`: a number other than 0."""
 
     size: KnownSize
     start: KnownSize
@@ -23,7 +23,7 @@ class SlicedAxis:
     step: int
 
     def at(self, sizes: Sizes, values: Values) -> Window:
-        """Return the window for values of the symbols. ZeroDivisionError if a size has no value."""
+        """Return the elements that are taken for values of the symbols. ZeroDivisionError if a size has no value."""
         return window(sizes.at(self.size, values), sizes.at(self.start, values), sizes.at(self.end, values), self.step)
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
@@ -31,7 +31,9 @@ class SlicedAxis:
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """Yield constraints that matter to DirectML: several elements (so the step matters), elements left out, or both."""
+        """Yield constraints that matter to DirectML. The first is that several elements are taken, so the step matters. The
+        second is that some elements are left out. The third is both.
+        """
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 
@@ -42,10 +44,10 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Yield the crossings of a bound with the size or the other bound, also by one step."""
+        """Yield the crossings of each bound with 0, with the size and with the other bound, also at a distance of one step."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
-        for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound that is halved crosses one of them
+        for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound like floor(N/2) reaches one of them exactly
             yield Crossing(size, start, offset)
             yield Crossing(size, end, offset)
             yield Crossing(size, (), offset)
@@ -59,9 +61,10 @@ class SlicedAxis:
 
 
 def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
-    """Yield the conditions under which the slice has elements along the axis, one set for each combination of the bounds'
-    signs. `common`: conditions for all sets, which must include that the size is at least 1. `within`: require symbolic bounds
-    to lie within the axis, so that they are not clamped. A bound that cannot lie within is clamped anyway.
+    """Yield the conditions under which the slice has elements along the axis. There is one set of conditions for each
+    combination of signs of the bounds. `common`: conditions that each set includes; they must require a size of at least 1.
+    `within`: True to require that symbolic bounds lie within the axis, so that they are not clamped. A bound that cannot lie
+    within is clamped anyway.
     """
     not_negative = [common.holds((bound,), ()) for bound in (axis.start, axis.end)]
     candidates = [(True, False) if sign is None else (sign,) for sign in not_negative]
@@ -92,7 +95,7 @@ def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fro
 
 
 def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions for a negative step. Parameters as for `_forwards`."""
+    """Add the conditions for a negative step. The parameters are those of `_forwards`."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(start, end, 1)

@@ -1,24 +1,25 @@
-"""Trial values for the unknown sizes of a node, and the conditions under which the verdict holds."""
+"""Trial values for the unknown sizes of a node, and the conditions under which the node's verdict holds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
+from operator import ge, le
 
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 from dmlgather.onnx_checking.sizes.conditions import Conditions
 from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
-from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values, constraints_of
+from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, SizeSearch, Values, constraint_on, constraints_of
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
 """A shape whose unknown sizes have names: names of the model, or "data[0]" for a size without a name."""
 
 MOST_UNIT = 64
-"""For units up to this one, a multiple is always found."""
+"""The largest unit for which a multiple is certainly found."""
 
 MOST_COMBINATIONS = 16
 """The most combinations of signs of bounds that are tried."""
@@ -26,9 +27,9 @@ MOST_COMBINATIONS = 16
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """The sizes of a node, and the constraints on them. `shapes`: of the inputs, by role. `axes`: the sliced axes. `orders`:
-    pairs of sizes; the operator requires that the first is at most the second. `units`: the number of which a size must be a
-    multiple. `least`: the minimum of a size, because of constant indices.
+    """The sizes of a node, and the constraints on them. `shapes`: the shapes of the inputs, by role. `axes`: the sliced axes.
+    `orders`: pairs of sizes; the operator requires that the first is at most the second. `units`: for some sizes, a unit; the
+    size must be a multiple of it. `least`: for some sizes, the minimum that constant indices require.
     """
 
     sizes: Sizes
@@ -61,9 +62,9 @@ class NodeSizes:
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Values of a node's symbols to judge the node with, ordinary ones first. `provided`: the conditions that they meet, under
-    which no tensor is empty. `possible`: True if such values exist. False: none exist, and the only trial shows why. None: none
-    were found, but some may exist.
+    """Values of a node's symbols with which the node is judged. Ordinary values come first. `provided`: the conditions that
+    they meet. Under these conditions, no tensor is empty. `possible`: True if values meet the conditions. False if no values
+    do; then the only trial shows why. None if no values were found, but some may exist.
     """
 
     values: list[dict[str, int]]
@@ -77,9 +78,9 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
 
 
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
-    """Return values that show everything that DirectML may do with a node: ordinary ones, values that make a difference to
-    DirectML, and the smallest. `clamped`: bounds that depend on sizes may lie outside their axes, where they are clamped.
-    Otherwise they lie within their axes if they can.
+    """Return values that show everything that DirectML may do with a node. They are ordinary values, values that make a
+    difference to DirectML, and the smallest values. `clamped`: True if bounds that depend on sizes may lie outside their axes,
+    so that they are clamped. Otherwise, bounds lie within their axes if they can.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
@@ -107,7 +108,7 @@ def _nonempty_inputs(node: NodeSizes) -> Conditions:
 
 
 def _any_sizes(node: NodeSizes) -> Conditions:
-    """Return the conditions that sizes are not negative, and not too large for DirectML."""
+    """Return the conditions that no size is negative or too large for DirectML."""
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
         if isinstance(size, str):
@@ -125,9 +126,7 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """Return the conditions for nonempty tensors, one set for each combination of the bounds' signs. `within`: as for
-    `nonempty`.
-    """
+    """Return conditions for nonempty tensors, a set for each combination of signs of the bounds. `within`: see `nonempty`."""
     combinations = [nonempty_inputs]
     for axis in node.axes:
         combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
@@ -135,26 +134,32 @@ def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: boo
 
 
 class _Search:
-    """A search for values that meet conditions and do not make a tensor too large for DirectML."""
+    """A search for values that meet the conditions on a node's sizes."""
 
     def __init__(self, node: NodeSizes, conditions: Conditions) -> None:
         ranges = conditions.tightened()
         self.node, self.possible = node, ranges is not None
         self.search = SizeSearch(node.sizes, node.symbols, ranges or {}, ELEMENT_LIMIT)
-        self.constraints = [*constraints_of(conditions), *self._values(), *self._units()]
+        nonlinear = (size for size in (*node.dimensions, *node.bounds) if node.sizes.linear(size) is None)
+        have_values = (constraint_on(node.sizes, size, lambda _: True) for size in nonlinear)  # no division by 0
+        self.constraints = [*constraints_of(conditions), *have_values, *starmap(self._is_multiple, node.units.items())]
 
     def first(self, *more: Constraint) -> dict[str, int] | None:
         """Return the first values that also meet these constraints."""
         return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Return trials that together meet every constraint that a trial can meet. The first trial meets as many as possible,
-        the second as many as possible of the rest, and so on.
+        """Return trials that together meet every constraint that a trial can meet. The first trial meets as many constraints as
+        possible. The second meets as many of the others as possible, and so on.
         """
         trials: list[dict[str, int]] = []
-        wanted = [*self._several(), *chain.from_iterable(axis.constraints(self.node.sizes) for axis in self.node.axes)]
+        sizes, units = self.node.sizes, {size: self.node.units.get(size, 1) for size in self.node.dimensions}
+        # Sizes of several elements or blocks, and of one. The smallest values of symbols need not give the latter.
+        several = [constraint_on(sizes, size, partial(le, 2 * unit), 2 * unit) for size, unit in units.items()]
+        single = [constraint_on(sizes, size, partial(ge, unit), unit) for size, unit in units.items()]
+        wanted = [*several, *chain.from_iterable(axis.constraints(sizes) for axis in self.node.axes)]
         smallest = self.first()
-        wanted += [candidate for candidate in self._single() if smallest is None or not candidate.by(smallest)]
+        wanted += [candidate for candidate in single if smallest is None or not candidate.by(smallest)]
         wanted = [candidate for candidate in wanted if candidate.symbols and self._small(self.first(candidate))]
         for constraint in wanted:
             if any(constraint.by(values) for values in trials):
@@ -170,61 +175,18 @@ class _Search:
 
     def may_miss(self, smallest: Values) -> bool:
         """Return True if the smallest values found are too large for DirectML, but smaller ones may exist."""
-        return not self._small(smallest) and any(smallest[symbol] > low for symbol, low in self.search.lows.items())
+        return not self._small(smallest) and any(smallest[symbol] > each.low for symbol, each in self.search.ranges.items())
 
-    def _several(self) -> Iterator[Constraint]:
-        """Yield, per dimension, the constraint that it has more than one element or block."""
-        for size in self.node.dimensions:
-            yield self._at_least(size, 2 * self.node.units.get(size, 1))
-
-    def _single(self) -> Iterator[Constraint]:
-        """Yield, per dimension, the constraint that it has one element or block. The smallest values of symbols need not meet
-        them.
-        """
-        sizes = self.node.sizes
-        for size in self.node.dimensions:
-            unit = self.node.units.get(size, 1)
-            met = partial(_is_at_most, sizes, size, unit)
-            yield Constraint(sizes.symbols(size), met, (Crossing((size,), (), unit),))
-
-    def _at_least(self, size: KnownSize, least: int) -> Constraint:
-        sizes = self.node.sizes
-        return Constraint(sizes.symbols(size), lambda values: sizes.at(size, values) >= least, (Crossing((size,), (), least),))
-
-    def _units(self) -> Iterator[Constraint]:
-        sizes = self.node.sizes
-        for size, unit in self.node.units.items():
-            symbols = sizes.symbols(size)
-            crossings = [Crossing((size,), (), times * unit) for times in (1, 2, 3)]
-            # Among `unit` consecutive values of a symbol, one makes every multiple of the symbol a multiple of the unit.
-            # Each crossing at `value` tries the values from value - 1 to value + 2, so every third suffices.
-            crossings += [
-                Crossing((symbol,), (), value) for symbol in sorted(symbols) for value in range(1, min(unit, MOST_UNIT) + 1, 3)
-            ]
-            yield Constraint(symbols, partial(_is_multiple, sizes, size, unit), tuple(crossings))
-
-    def _values(self) -> Iterator[Constraint]:
-        """Yield, per size, the constraint that it has a value: nothing is divided by 0."""
-        sizes = self.node.sizes
-        for size in (*self.node.dimensions, *self.node.bounds):
-            if sizes.linear(size) is None:
-                yield Constraint(sizes.symbols(size), partial(_has_value, sizes, size))
+    def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
+        of_size = constraint_on(self.node.sizes, size, lambda value: value % unit == 0, unit, 2 * unit, 3 * unit)
+        # Among `unit` consecutive values of a symbol, one makes every multiple of the symbol a multiple of the unit.
+        # A crossing at `value` tries the values from value - 1 to value + 2, so every third value has a crossing.
+        values = range(1, min(unit, MOST_UNIT) + 1, 3)
+        of_symbols = (Crossing((symbol,), (), value) for symbol in sorted(of_size.symbols) for value in values)
+        return replace(of_size, crossings=(*of_size.crossings, *of_symbols))
 
     def _small(self, values: Values | None) -> bool:
-        """Return True if no input has more elements than DirectML can describe."""
+        """Return True if each input has at most as many elements as DirectML can describe."""
         return values is not None and all(
             math.prod(self.node.concrete(shape, values)) <= ELEMENT_LIMIT for shape in self.node.shapes.values()
         )
-
-
-def _is_at_most(sizes: Sizes, size: KnownSize, most: int, values: Values) -> bool:
-    return sizes.at(size, values) <= most
-
-
-def _is_multiple(sizes: Sizes, size: KnownSize, unit: int, values: Values) -> bool:
-    return sizes.at(size, values) % unit == 0
-
-
-def _has_value(sizes: Sizes, size: KnownSize, values: Values) -> bool:
-    sizes.at(size, values)
-    return True

@@ -1,4 +1,4 @@
-"""Values of tensors before a model runs: numbers, names of sizes, or reasons why a value is not known."""
+"""Values of tensors before a model runs. An element is a number, the name of a size, or the reason why it is not known."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The reason why a value is not known before the model runs: "an input of the graph". `decided_by`: a model input that the
-    value depends on; None if none is known. `computed`: True if the reason names a computation; values computed from this one
-    have the same reason. `of_sizes`: True if only sizes decide the value, and none of them depends on data.
+    """The reason why a value is not known before the model runs, for example "an input of the graph". `decided_by`: a model
+    input that the value depends on; None if no such input is known. `computed`: True if the reason names a computation; it is
+    then also the reason of values that are computed from this value. `of_sizes`: True if only sizes decide the value, and no
+    size depends on data.
     """
 
     reason: str
@@ -25,7 +26,7 @@ class Unknown:
     of_sizes: bool = False
 
     def computed_from(self, name: str, decided_by: str | None = None) -> Unknown:
-        """Return the reason for a value that is computed from this one. `name`: the model's name of this one."""
+        """Return the Unknown of a value that is computed from this value. `name`: the model's name of this value."""
         reason = self.reason if self.computed else f"computed from {name!r}, {self.reason}"
         return Unknown(reason, decided_by, computed=True, of_sizes=self.of_sizes)
 
@@ -37,12 +38,12 @@ KEPT_ELEMENTS = 1024
 
 
 def has_names(array: Array) -> bool:
-    """Return True for an array of objects: numbers and names."""
+    """Return True for an array of objects, some of which are no numbers."""
     return bool(array.dtype == object)
 
 
 def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dtype[Any] | type) -> Array:
-    """Return the array with numbers for its names, clamped to int64. `number`: converts an element to an integer."""
+    """Return the array with a number for each name. Numbers are clamped to int64. `number`: converts an element to an integer."""
     limits = np.iinfo(np.int64)
     sizes = (size for element in array.flat if isinstance(size := plain(element), int | str))
     numbers = [min(max(number(size), limits.min), limits.max) for size in sizes]
@@ -57,7 +58,7 @@ def plain(element: Any) -> KnownSize | Fraction:
 
 
 Value = Array | Unknown
-"""Elements, or the reason why none is known. If some are no numbers, the array has objects, each an Element."""
+"""The elements of a tensor, or the reason why no element is known. If some elements are no numbers, the array has objects."""
 
 
 def is_partly(value: object) -> TypeGuard[Array]:
@@ -71,18 +72,18 @@ def is_known(value: object) -> TypeGuard[Array]:
 
 
 def all_or_unknown(value: Value) -> Value:
-    """Return the value, or its first Unknown element if it has one."""
+    """Return the first Unknown element of a value, or the value if no element is Unknown."""
     return first_unknown(value) or value
 
 
 def first_unknown(value: object) -> Unknown | None:
-    """Return the value if it is Unknown, or its first Unknown element; None if there is none."""
+    """Return the value if it is Unknown, else its first Unknown element. Returns None if no element is Unknown."""
     elements = value.reshape(-1) if is_partly(value) else [value]
     return next((element for element in elements if isinstance(element, Unknown)), None)
 
 
 def same(one: Value, two: Value) -> bool:
-    """Return True if two values have the same bits and names."""
+    """Return True if two values have equal bits and names."""
     if isinstance(one, Unknown) or isinstance(two, Unknown):
         return isinstance(one, Unknown) and isinstance(two, Unknown) and one == two
     if one.dtype != two.dtype or one.shape != two.shape:
