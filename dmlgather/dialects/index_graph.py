@@ -124,7 +124,9 @@ class IndexGraph:
                 raise ValueError(f"output {name!r} is no value of the graph")
         for name, array in self.constants.items():
             if (array.shape, array.dtype) != (self.types[name].shape, self.types[name].dtype):
-                raise ValueError(f"constant {name!r} is {array.dtype} {list(array.shape)}, but its type is {self.types[name]}")
+                raise ValueError(
+                    f"constant {name!r} has the type {array.dtype} {list(array.shape)}, but {self.types[name]} is declared"
+                )
 
     def _check_new(self, writer: str, name: str, defined: set[str]) -> None:
         if name in defined:

@@ -118,7 +118,7 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
 
 
 def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """Return a dask array as a result for the caller. Its tasks must be decorated with `synchronised`.
+    """Return the dask array for the user. Its `compute` checks the memory limit. Its tasks must be decorated with `synchronised`.
 
     `refuse`: a function that raises MemoryLimitError if `compute` needs too much memory.
     """
@@ -427,7 +427,7 @@ def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     expected = math.prod(shape) * dtype.itemsize
     if size - offset != expected:
         raise FileError(
-            f"has the wrong size: its header says {dtype} of shape {shape}, {expected} bytes, and {size - offset} follow"
+            f"has the wrong size: its header announces {expected} bytes ({dtype} of shape {shape}), but {size - offset} bytes follow"
         )
     return shape, fortran_order, dtype, offset
 

@@ -179,8 +179,8 @@ def _canonical_empty(plan: IndexPlan) -> IndexPlan:
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
     shape = plan.index_shape
-    # The indices can be checked in any order, so the index strides may be positive, and the lookups sorted. The key must not
-    # depend on the order of the dimensions, because these are sorted by the lookups' strides afterwards.
+    # The order in which indices are checked does not matter. So make all index strides positive, and sort the lookups. The sort
+    # key must not depend on the order of the dimensions, because the dimensions are sorted later, by the lookups' strides.
     checks = [
         Lookup(
             tuple(map(abs, item.index_strides)), reach(shape, item.index_strides, item.index_offset)[0], item.limit, item.wrap, 0

@@ -19,7 +19,7 @@ from dmlgather.report.paths import beside, named, program_line
 
 
 class Baseline(Record):
-    """The content of a baseline file: the findings that a project knows and accepts. Lines and columns do not matter."""
+    """The content of a baseline file: the findings that a project knows and accepts, without their lines and columns."""
 
     tool: Literal["dmlgather"] = "dmlgather"
     """The program that wrote the file."""

@@ -115,7 +115,10 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "other json": (_bytes(b'{"name": "x", "version": 3}'), "expected a model"),
     "json lines": (_bytes(b'{"a": 1}\n{"a": 2}\n'), "model.json:2:1: "),
     "missing npy": (_missing_npy, "gone.npy does not exist (looked in "),
-    "short npy": (_short_npy, "x.npy has the wrong size: its header says float32 of shape (6,), 24 bytes, and 20 bytes follow"),
+    "short npy": (
+        _short_npy,
+        "x.npy has the wrong size: its header announces 24 bytes (float32 of shape (6,)), but 20 bytes follow",
+    ),
     "small npy": (_small_npy, "x.npy has the wrong size: expected at least 24 bytes for InputTensor"),
     "pickled npy": (_pickled_npy, "x.npy holds pickled Python objects, which are never loaded"),
     "raw pickle": (_raw_pickle, "x.npy is no .npy file"),

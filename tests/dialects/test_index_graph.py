@@ -46,7 +46,7 @@ def test_a_graph_that_breaks_a_rule_is_refused(change: dict[str, Any], message: 
 
 
 def test_constants_have_their_types() -> None:
-    with pytest.raises(ValueError, match="constant 'x' is int8 \\[2\\], but its type is float32"):
+    with pytest.raises(ValueError, match="constant 'x' has the type int8 \\[2\\], but float32"):
         replace(two_steps(), inputs=("yes",), constants={"x": np.zeros(2, np.int8)})
 
 

@@ -50,7 +50,7 @@ def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLe
 
 
 def whole_copy(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return descriptors that copy all of `data`: output[c] = data[c]. They are slices of whole dimensions."""
+    """Return SLICE descriptors that copy all of `data`: output[c] = data[c]."""
     return slices(data, output, [Window.whole(size) for size in data.sizes], level)
 
 

@@ -82,9 +82,9 @@ class BindingSet(NamedTuple):
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
     def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
-        """Yield each binding that goes beyond the end of its resource, with the resource and two texts of a finding.
+        """Yield each binding that goes beyond the end of its resource.
 
-        The texts are `expected` and `got`.
+        Each item is the binding, the resource, and the finding's texts `expected` and `got`.
         """
         for bound in self.bound.values():
             resource = self.resources[bound.resource]

@@ -76,7 +76,7 @@ def position(value: Any, size: int) -> int:
 
 
 def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
-    """Return an empty tuple. It is `Operator.lookup_axes` of operators that read no indices."""
+    """Return an empty tuple. Operators that read no indices use this function as their `lookup_axes`."""
     return ()
 
 
