@@ -427,7 +427,7 @@ def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     expected = math.prod(shape) * dtype.itemsize
     if size - offset != expected:
         raise FileError(
-            f"has the wrong size: its header announces {expected} bytes ({dtype} of shape {shape}), but {size - offset} bytes follow"
+            f"has the wrong size: its header announces {expected} bytes ({dtype} of shape {shape}), but {size - offset} follow"
         )
     return shape, fortran_order, dtype, offset
 

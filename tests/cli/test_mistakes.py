@@ -117,7 +117,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "missing npy": (_missing_npy, "gone.npy does not exist (looked in "),
     "short npy": (
         _short_npy,
-        "x.npy has the wrong size: its header announces 24 bytes (float32 of shape (6,)), but 20 bytes follow",
+        "x.npy has the wrong size: its header announces 24 bytes (float32 of shape (6,)), but 20 follow",
     ),
     "small npy": (_small_npy, "x.npy has the wrong size: expected at least 24 bytes for InputTensor"),
     "pickled npy": (_pickled_npy, "x.npy holds pickled Python objects, which are never loaded"),

@@ -215,7 +215,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         as_table(file)
     np.save(file, X)
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"its header announces 19200 bytes \(float64 of shape .*\), but 19199 bytes follow"):
+    with pytest.raises(ValueError, match=r"its header announces 19200 bytes \(float64 of shape .*\), but 19199 follow"):
         as_table(file)
     (tmp_path / "table.bin").write_bytes(b"x")
     with pytest.raises(ValueError, match=r"table.bin is neither a .npy file nor a zarr store: name one, or pass an array$"):

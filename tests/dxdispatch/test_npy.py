@@ -111,7 +111,7 @@ BAD_NPY: dict[str, tuple[bytes, str]] = {
     "pickle": (pickle.dumps([1, 2, 3]), "is no .npy file"),
     "magic alone": (b"\x93NUMPY", "no readable .npy header"),
     "header cut": (_header(GOOD)[:20], "no readable .npy header"),
-    "cut": (_header(GOOD) + bytes(7), "wrong size: its header announces 8 bytes (float32 of shape (2,)), but 7 bytes follow"),
+    "cut": (_header(GOOD) + bytes(7), "wrong size: its header announces 8 bytes (float32 of shape (2,)), but 7 follow"),
     "long": (_header(GOOD) + bytes(9), "wrong size"),
     "version 3": (_header(GOOD, b"\3\0"), "version 3.0"),
     "version 9": (_header(GOOD, b"\t\0"), "version 9.0"),

@@ -88,7 +88,7 @@ def read_npy(path: Path) -> StoredValues:
     expected = count * dtype.itemsize
     if size - offset != expected:
         raise FileError(
-            f"has the wrong size: its header announces {expected} bytes ({dtype} of shape {shape}), but {size - offset} bytes follow"
+            f"has the wrong size: its header announces {expected} bytes ({dtype} of shape {shape}), but {size - offset} follow"
         )
     if count == 0:
         raise FileError(f"holds no values (shape {shape}); a resource needs at least one")
