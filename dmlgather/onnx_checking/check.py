@@ -1,4 +1,6 @@
-"""The check of an ONNX model file. Each gather, Slice, DepthToSpace and SpaceToDepth gets a verdict. Nothing runs."""
+"""The check of an ONNX model file. It says for each gather, Slice, DepthToSpace and SpaceToDepth whether DirectML can run the
+node. Nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,15 @@ def check_model(
     provider: str | Provider | None = None,
     given: Mapping[str, int] = NO_SIZES,
 ) -> CheckedModel:
-    """Read the model at `path` and judge its nodes at a feature level. External data is not read.
+    """Read the model at `path`, and say which of its nodes DirectML can run at a feature level. External data is not read.
 
-    `include_host`: True to judge also shape computations, as if DirectML had to run them. `provider`: a program that runs
-    models on DirectML; the result has the program's treatment of each node. `given`: values of unknown sizes; the result's
-    `calls` has the nodes whose sizes are known with these values.
+    `include_host`: True to judge shape computations, too. They get the verdict `host` otherwise, because DirectML's caller
+    computes them on the CPU. `provider`: a program that runs models on DirectML; the result then also says what this program
+    does with each node. `given`: numbers for unknown sizes, by name. The result's `calls` has the nodes whose sizes are all
+    known with these numbers.
 
-    For a file that is no valid model, the result has one problem and nothing else. Raises ValueError for an unknown level or
-    provider, and for a level that is too low for the provider.
+    If the file is not a valid model, the result has one problem and nothing else. Raises ValueError if the level or the
+    provider is not known, and if the level is too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -97,16 +100,17 @@ def check_model(
 
 
 ON_CPU = (ProviderVerdict.TYPE, ProviderVerdict.SHAPE, ProviderVerdict.FOLDED)
-"""Verdicts of a provider that runs a node without DirectML and without failure."""
+"""The verdicts of a provider on nodes that run without DirectML and without failure."""
 
 
 ON_DIRECTML = (ProviderVerdict.FUSED, ProviderVerdict.SINGLE, ProviderVerdict.ADAPTER)
-"""Verdicts of a provider that runs a node on DirectML without failure."""
+"""The verdicts of a provider on nodes that run on DirectML without failure."""
 
 
 def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
-    """Return the finding about a node, perhaps as a note. An error becomes a note if the provider runs the node without
-    DirectML. A warning about an unknown bound becomes a note if the provider reads the bound when the node runs.
+    """Return a finding about the node at `place`, as a note if it does not matter for the provider. An error becomes a note if
+    the provider runs the node without DirectML. A warning about an unknown bound becomes a note if the provider runs the node
+    on DirectML, because it reads the bound at run time. `found`: the provider's verdicts; None if the check has no provider.
     """
     node = found.nodes.get(place) if found else None
     if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302":
@@ -119,12 +123,13 @@ def _of_provider(finding: Finding, found: Provided | None, place: str) -> Findin
 
 
 MOST_NAMES = 3
-"""The most names that a finding about repeated names shows."""
+"""The most names that a finding about repeated names lists. "…" stands for the others."""
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Yield findings that are not about judged nodes, each with its place. They are about graphs without inferred shapes,
-    unknown versions, repeated or undefined names, other nodes that break their operator's schema, and contradictory types.
+    """Yield the findings about the whole model and about nodes that get no verdict, each after the place that it is about. They
+    report graphs without inferred shapes, unknown versions, repeated or undefined names, nodes that break their operator's
+    schema, and contradictory types.
     """
     for graph, reason in contents.remarks.items() if contents.nodes else ():
         finding = CODES["EXP303"].finding(
@@ -208,7 +213,9 @@ def _checked(
 
 
 def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None]) -> SizeCondition:
-    """Return the condition with the nodes that make its sizes. `makers`: the makers of all symbols."""
+    """Fill in the field `makers` of a condition. `makers`: the node that makes each unknown size of the model, by name of the
+    size.
+    """
     return condition.model_copy(
         update={"makers": {name: maker for name in condition.symbols if (maker := makers.get(name)) is not None}}
     )

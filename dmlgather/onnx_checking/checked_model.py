@@ -25,57 +25,63 @@ class Verdict(enum.StrEnum):
     """DirectML's verdict on a node, at the feature level of the check."""
 
     TAKEN = "taken"
-    """DirectML can run the node, with the operators in `taken`. If sizes are unknown, `provided` has the conditions."""
+    """DirectML can run the node, with the operators in `CheckedNode.taken`. If sizes are unknown, this holds under the
+    conditions in `provided`.
+    """
     REFUSED = "refused"
     """DirectML cannot run the node. The node's findings of severity error say why."""
     UNKNOWN = "unknown"
     """Facts about the node are missing. Its findings of severity warning name them."""
     HOST = "host"
-    """A shape computation. Only shapes, bounds and conditions use its result, so DirectML's caller computes it on the CPU."""
+    """The node is a shape computation: its result is used only as a shape, a bound or a condition. So DirectML's caller
+    computes it on the CPU.
+    """
     UNREACHED = "unreached"
     """No run of the model reaches the node."""
 
 
 class Provider(enum.StrEnum):
-    """A program that runs ONNX models on DirectML. It has its own rules for nodes."""
+    """A program that runs ONNX models on DirectML. Its own rules decide which nodes run there."""
 
     ONNXRUNTIME_DIRECTML = "onnxruntime-directml"
 
 
 class ProviderVerdict(enum.StrEnum):
-    """The provider's treatment of a node."""
+    """What a provider does with a node."""
 
     FUSED = "fused"
     """The node runs on DirectML, fused with its neighbours."""
     SINGLE = "single"
-    """The node runs on DirectML without fusion, and splits the graph."""
+    """The node runs on DirectML, but not fused with its neighbours. It splits the graph."""
     ADAPTER = "adapter"
     """The node runs on DirectML if the adapter supports its data types, else on the CPU."""
     TYPE = "type"
     """The node runs on the CPU, because the provider has no kernel for its data type or version."""
     SHAPE = "shape"
-    """The node runs on the CPU on purpose, as part of a shape computation."""
+    """The node runs on the CPU on purpose, because it belongs to a shape computation."""
     FOLDED = "folded"
-    """The node is constant-folded before nodes are placed."""
+    """onnxruntime computes the result before it places nodes (constant folding), because it depends only on constants or known
+    shapes.
+    """
     FAILS = "fails"
     """The session cannot be created, or the run fails."""
     NO_KERNEL = "no kernel"
     """No provider has a kernel for the node, so the session cannot be created."""
     DIFFERS = "differs"
-    """The node runs on DirectML, and the result differs from the CPU's."""
+    """The node runs on DirectML, and its result differs from the result of the CPU provider."""
     UNCLEAR = "unclear"
-    """The sources about the node contradict each other."""
+    """The node runs on DirectML, but the sources contradict each other about its result."""
     UNKNOWN = "unknown"
-    """Facts about the node are missing in the model."""
+    """The model lacks facts that decide what the provider does, for example a data type."""
 
 
 class Certainty(enum.StrEnum):
-    """The certainty of a provider's verdict."""
+    """How certain a provider's verdict on a node is."""
 
     READ = "read"
     """The provider's source, or one of its tests, states the verdict."""
     INFERRED = "inferred"
-    """The verdict is concluded from the source."""
+    """The verdict follows from the provider's source, but neither the source nor a test states it."""
     UNKNOWN = "unknown"
     """Only a run on Windows would show whether the verdict is right."""
 
@@ -84,23 +90,27 @@ class CheckedTensor(Record):
     """One input or output of a node, with the facts that are known before the model runs."""
 
     role: str
-    """The operator's name for it: "data", "indices", "starts", "output"."""
+    """The operator's name for the tensor: "data", "indices", "starts", "output"."""
 
     name: str
-    """The model's name for it; empty for an attribute."""
+    """The model's name for the tensor. Empty for an attribute."""
 
     type: str | None
-    """ONNX's name of the data type: "float", "int64". None if it is not known."""
+    """ONNX's name of the data type: "float", "int64". None if the data type is not known."""
 
     shape: tuple[int | str | None, ...] | None
-    """Size of each dimension: a number, a symbolic name, or None if it is not known. None if the rank is not known."""
+    """Size of each dimension: a number, a symbolic name, or None for an unknown size. The whole shape is None if the rank is
+    not known.
+    """
 
     values: tuple[int | str, ...] | None = None
-    """The known elements of a tensor that determines the output's shape: numbers, or names of sizes."""
+    """The elements of a Slice's starts, ends, axes or steps, if they are known: numbers, or names of sizes. None for other
+    tensors.
+    """
 
 
 class DirectMLForm(Record):
-    """DirectML's operators for a node."""
+    """The DirectML operators that run a node at a feature level."""
 
     level: FeatureLevelField
     """The feature level."""
@@ -109,26 +119,28 @@ class DirectMLForm(Record):
     """The DirectML operators, in execution order: "SLICE1"."""
 
     types: dict[str, str] = Field({})
-    """The data types in the descriptors that differ from those in the model, by role: {"indices": "UINT32"}. The caller
-    converts indices; the bits of data are kept.
+    """Data types in the descriptors that differ from those in the model, by role: {"indices": "UINT32"}. The caller converts
+    indices to this type. Data keeps its bits.
     """
 
 
 class SizeMaker(Record):
-    """The node that makes a size. The node's output has this size, but no input of the model has it."""
+    """The node that makes an unknown size. For example, a NonZero makes the number of elements that it finds. No node makes the
+    sizes of the model's inputs.
+    """
 
     place: str
-    """Its place, in the form of `CheckedNode.place`."""
+    """The node's place, in the form of `CheckedNode.place`."""
 
     operator: str
-    """Its operator."""
+    """The node's operator."""
 
     text: str
     """The meaning of the size: "the number of elements that NonZero 'found' finds"."""
 
     from_data: bool
-    """True if the size depends on data, so only a run shows it. The node counts elements, or reads a shape or a size that
-    depends on data.
+    """True if the size depends on the elements of data, so it is known only after a run. The node counts elements, or reads a
+    shape or a size that depends on data.
     """
 
 
@@ -139,118 +151,124 @@ class SizeCondition(Record):
     """The condition in words, as in `provided`: "past + seq >= 7"."""
 
     size: str
-    """The size: a symbol's name in the model, or an expression of several symbols: "N", "past + seq"."""
+    """The limited size: a symbol's name in the model, or an expression of several symbols: "N", "past + seq"."""
 
     at_least: int
-    """Its minimum."""
+    """The minimum of the size."""
 
     at_most: int | None = None
-    """Its maximum. None if it has no upper limit."""
+    """The maximum of the size. None if it has no upper limit."""
 
     symbols: tuple[str, ...]
-    """The model's names of the unknown sizes in it."""
+    """The names of the unknown sizes in the condition, as in the model."""
 
     terms: dict[str, int] | None
-    """The factor of each unknown size in the sum, by name. None if the size is not a linear sum."""
+    """The coefficient of each unknown size in the sum, by name: {"past": 1, "seq": 1}. None if the size is not a linear sum."""
 
     makers: dict[str, SizeMaker] = Field({})
-    """The nodes that make unknown sizes, by name of the size. Sizes of the model's inputs are left out."""
+    """The nodes that make unknown sizes of the condition, by name of the size. Sizes of the model's inputs have no entry."""
 
     @property
     def from_data(self) -> bool:
-        """Return True if a size in it depends on data."""
+        """Return True if a size in the condition depends on the elements of data, so it is known only after a run."""
         return any(maker.from_data for maker in self.makers.values())
 
 
 class ProviderNode(Record):
-    """A provider's treatment of a node."""
+    """What a provider does with a node."""
 
     verdict: ProviderVerdict
-    """The treatment in one word."""
+    """The provider's verdict in one word."""
 
     text: str
-    """The treatment in words, with its reason."""
+    """The verdict in words, with its reason."""
 
     certainty: Certainty
     """The certainty of the verdict."""
 
     source: str
-    """Keys of the sources: "[ORT-PARTITION]". `dmlgather rule` explains them for the provider's codes."""
+    """Keys of the documents that support the verdict: "[ORT-PARTITION]". `dmlgather rule` explains them for the provider's
+    codes.
+    """
 
     part: int | None = None
-    """The number, from 1, of its part of the graph on DirectML. Nodes of one part are fused. None if the node is not known to
-    run on DirectML.
+    """The number of the part of the graph that contains the node, from 1. DirectML runs the graph in parts, and the nodes of
+    one part are fused. None if it is not known that the node runs on DirectML.
     """
 
     codes: tuple[str, ...] = ()
     """The codes of the findings that decide the verdict."""
 
     sometimes: bool = False
-    """True if the verdict is `fails` or `differs` for some sizes only."""
+    """True if the node fails, or gives a different result, for some sizes only."""
 
 
 class ProviderSummary(Record):
-    """Counts of a model's nodes by the provider's treatment."""
+    """How many nodes of a model the provider runs where. Each count is a number of judged nodes, except `parts`."""
 
     provider: Provider
     """The provider."""
 
     text: str
-    """The counts as one line."""
+    """The counts in one line of text."""
 
     directml: int
     """Nodes on DirectML."""
 
     parts: int
-    """The minimum number of graph parts on DirectML. Other nodes than gathers and slices may split the graph further."""
+    """The minimum number of parts of the graph that run on DirectML. Nodes that are not judged may split the graph further."""
 
     either: int
-    """Nodes whose device depends on the adapter."""
+    """Nodes that run on DirectML or on the CPU, depending on the data types that the adapter supports."""
 
     converted: int = 0
-    """The nodes among `either` that every adapter would run on DirectML if their indices were int32."""
+    """Nodes that every adapter would run on DirectML if their indices were int32. `either` counts them too."""
 
     cpu: int
     """Nodes on the CPU."""
 
     shapes: int
-    """Nodes on the CPU on purpose, as part of shape computations. `cpu` counts them too."""
+    """Nodes on the CPU on purpose, because they belong to shape computations. `cpu` counts them too."""
 
     folded: int
-    """Nodes that are constant-folded before nodes are placed."""
+    """Nodes that onnxruntime computes before it places nodes (constant folding)."""
 
     fails: int
-    """Nodes that make the session's creation, or the run, fail."""
+    """Nodes that make the creation of the session fail, or the run."""
 
     sometimes: int = 0
-    """The nodes among `fails` that make only some runs fail."""
+    """Nodes that make only some runs fail. `fails` counts them too."""
 
     unloaded: int = 0
-    """The nodes among `fails` whose model onnxruntime refuses to load."""
+    """Nodes in a model that onnxruntime refuses to load. `fails` counts them too."""
 
     differs: int
-    """Nodes on DirectML whose results differ from the CPU's."""
+    """Nodes on DirectML with a result that differs from the result on the CPU. `directml` counts them too."""
 
     unclear: int
-    """Nodes on DirectML on which the sources contradict each other."""
+    """Nodes on DirectML with an unclear result, because the sources contradict each other. `directml` counts them too."""
 
     unknown: int
-    """Nodes about which facts are missing in the model."""
+    """Nodes that lack facts in the model, so it is not known where they run."""
 
     @classmethod
     def of(cls, provider: Provider, counts: Mapping[str, int]) -> ProviderSummary:
-        """Return the summary, including its text. `counts`: the counts by name of the field."""
+        """Return a summary with these counts, and write its text. `counts`: a number for each field that is a count, by name of
+        the field.
+        """
         return cls(**counts, provider=provider, text=_provider_text(counts))
 
     @classmethod
     def total(cls, summaries: Sequence[ProviderSummary]) -> ProviderSummary:
-        """Return the sum of one or more summaries of a provider."""
+        """Add summaries of one provider, for example of several models. `summaries`: one or more."""
         names = cls.model_fields.keys() - {"provider", "text"}
         return cls.of(summaries[0].provider, {name: sum(getattr(each, name) for each in summaries) for name in names})
 
 
 def _provider_text(counts: Mapping[str, int]) -> str:
-    """Return the counts of a `ProviderSummary` as one line. A count in brackets is a part of the count before it."""
+    """Return the counts of a `ProviderSummary` in one line of text. A number in parentheses is a part of the
+    number before it.
+    """
 
     def part(**words: str) -> str:
         shown = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
@@ -280,19 +298,23 @@ def _fail(count: int) -> str:
 
 
 class CheckedNode(Record):
-    """One gather or slice in a model."""
+    """A gather, Slice, DepthToSpace or SpaceToDepth in a model, with DirectML's verdict on it."""
 
     place: str
-    """Its place, unique in the file: "If_0.then_branch/If_3.else_branch/Slice_7". The node's findings have it as subject."""
+    """The node's path, unique in the file: "If_0.then_branch/If_3.else_branch/Slice_7". The node's findings
+    have it as subject.
+    """
 
     graph: str
-    """The path of its graph: "If_0.then_branch/If_3.else_branch", "domain:Function". Empty for the main graph."""
+    """The path of the graph that contains the node: "If_0.then_branch/If_3.else_branch", "domain:Function". Empty for the main
+    graph.
+    """
 
     name: str
-    """Its name in the model. Empty if it has none."""
+    """The node's name in the model. Empty if it has none."""
 
     index: int
-    """Its position in the graph, from 0."""
+    """The node's position in its graph, from 0."""
 
     operator: str
     """ONNX's operator: "Slice"."""
@@ -301,47 +323,53 @@ class CheckedNode(Record):
     """The version of the operator set."""
 
     version: int | None
-    """The operator's version in the operator set. None if the operator set does not have the operator."""
+    """The version of the operator that the operator set has: 13 for a Slice in opset 17. None if the operator set does not have
+    the operator.
+    """
 
     inputs: tuple[CheckedTensor, ...]
-    """Its inputs, without omitted optional inputs."""
+    """The node's inputs. Omitted optional inputs are left out."""
 
     attributes: dict[str, int | tuple[int, ...]] = Field({})
-    """Its attributes with a known integer, or a list of integers: {"axis": 1}."""
+    """The node's attributes with a known integer, or a list of integers: {"axis": 1}."""
 
     outputs: tuple[CheckedTensor, ...]
-    """Its outputs."""
+    """The node's outputs."""
 
     verdict: Verdict
     """DirectML's verdict at the feature level of the check."""
 
     taken: DirectMLForm | None = None
-    """DirectML's operators for it at that level. None if DirectML does not take it."""
+    """The DirectML operators that run the node at the feature level of the check. None if DirectML does not take the node."""
 
     lowest: DirectMLForm | None = None
-    """DirectML's operators for it at the lowest possible level. None if no level takes it, or it is not known."""
+    """The DirectML operators that run the node at the lowest possible feature level. None if no level takes the node, or the
+    level is not known.
+    """
 
     missing: tuple[str, ...] = ()
-    """For the verdict `unknown`: the inputs that are not known well enough: "data", "ends"."""
+    """The inputs that are not known well enough, for the verdict `unknown`: "data", "ends"."""
 
     provided: tuple[str, ...] = ()
-    """Conditions on unknown sizes: "N >= 1", "past + seq >= 1". For other sizes, a tensor is empty, which no level takes, or an
-    unknown bound lies outside its axis.
+    """Conditions on unknown sizes under which the verdict holds: "N >= 1", "past + seq >= 1". For other sizes, a tensor is
+    empty, which no level takes, or an unknown bound lies outside its axis.
     """
 
     conditions: tuple[SizeCondition, ...] = ()
     """The conditions in `provided` as data. The names of sizes are separate, because a name may have any characters."""
 
     reason: str | None = None
-    """For the verdict `unreached`: why no run of the model reaches the node."""
+    """The reason why no run of the model reaches the node, for the verdict `unreached`. None for other verdicts."""
 
     provider: ProviderNode | None = Field(None, exclude_if=is_none)
-    """The treatment by the provider of the check. Left out without a provider, and for a node that no run reaches."""
+    """What the provider of the check does with the node. Left out without a provider, and for a node that no run reaches."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnownCall:
-    """A node with known types and sizes, as a problem. `values`: the inputs with known elements, by role."""
+    """A node's operator applied to inputs of known types and sizes. `problem`: the operator with its tensor types and
+    attributes. `values`: the elements of inputs that are known before the run, by role.
+    """
 
     problem: Problem
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -349,10 +377,11 @@ class KnownCall:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """The content of a model file, with findings. `opsets`: the imported version of each operator set, by domain ("" is ONNX's
-    own). `others`: the number of nodes of each operator whose nodes are not judged. `relatives`: related operators among
-    `others`. `calls`: nodes with known types and sizes as problems, by place. `symbols`: the unknown sizes of each node, by
-    place. `provider`: the summary for the provider of the check.
+    """The result of `check_model`: the nodes of a model file, with findings. `opsets`: the imported version of each operator
+    set, by domain ("" is ONNX's own). `nodes`: the nodes that get a verdict. `others`: how often each other operator occurs.
+    `problems`: the reason why the file cannot be read, otherwise empty. `relatives`: the operators in `others` that are related
+    to gathers and slices. `calls`: the nodes with known types and sizes, by place. `symbols`: the names of the unknown sizes of
+    each node, by place. `provider`: the counts for the provider of the check, or None.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""The sizes of a node: its shapes, its sliced axes, and its operator's constraints on sizes."""
+"""The sizes of a node: the shapes of its inputs, the bounds of a Slice, and the constraints that the operator puts on sizes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from dmlgather.onnx_checking.sizes.unknown_sizes import Named, NodeSizes, named
 from dmlgather.onnx_checking.sizes.values import is_known, is_partly, with_numbers
 
 NUMBERS = ("axes", "steps")
-"""The inputs of Slice that must be numbers. Its bounds may be expressions of sizes."""
+"""The inputs of Slice that must be known numbers. Its starts and ends may depend on unknown sizes."""
 
 
 def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
-    """Return the input's shape with names for unknown sizes, or None if too little is known."""
+    """Return the shape of an input. A size that has no name in the model gets one: "data[0]". Return None if the data type or
+    the rank is not known. Also return None for indices of GatherND if their last size, which is the number of indexed axes, is
+    not known.
+    """
     shape = value.type.shape
     if shape is None or value.type.dtype is None:
         return None
@@ -34,7 +37,10 @@ def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
 
 
 def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
-    """Return the sizes of a node. `sizes`: the sizes of the model. Raises the TypeError and ValueError of `problem_of`."""
+    """Return the shapes of a node's inputs, the bounds of a Slice, and the operator's constraints on sizes. `sizes`: the
+    expressions behind the names of sizes in the model. Raises TypeError or ValueError if the node breaks a rule of its
+    operator.
+    """
     shapes = {role: shape for role, value in node.arrays.items() if (shape := shape_of(node, role, value)) is not None}
     axes = tuple(_sliced_axes(node, shapes["data"])) if node.proto.op_type == "Slice" and "data" in shapes else ()
     units = _block_units(node, shapes.get("data", ()))
@@ -42,8 +48,9 @@ def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
 
 
 def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
-    """Return the node's problem for these shapes of its arrays, by role. `number`: converts an element of a bound to an
-    integer. Raises the TypeError and ValueError of `problem_of`.
+    """Return the node's operator with these shapes of its inputs, as a problem. `shapes`: the shape of each array, by role.
+    `number`: evaluates an element of starts or ends that depends on unknown sizes. Raises TypeError or ValueError, as
+    `problem_of` does, if the node breaks a rule of its operator.
     """
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
@@ -59,7 +66,7 @@ def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number:
 
 
 def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[Any] | None:
-    """Return the elements of a bound as integers, or None if they are not known."""
+    """Return a Slice's starts, ends, axes or steps as integers, or None if they are not known."""
     if is_partly(value.elements):
         return with_numbers(value.elements, number, value.type.dtype or np.int64)
     return value.elements if is_known(value.elements) else None
@@ -78,7 +85,9 @@ def _sliced_axes(node: ModelNode, data: Named) -> Iterator[SlicedAxis]:
 
 
 def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
-    """Yield pairs of sizes; the operator requires that the first is at most the second."""
+    """Yield pairs of sizes that the operator requires in this order: the first must be at most the second. Two sizes that must
+    be equal are yielded in both orders.
+    """
     if "data" not in shapes or "indices" not in shapes:
         return
     pairs = list(zip(shapes["indices"], shapes["data"], strict=False))
@@ -91,7 +100,9 @@ def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[Know
 
 
 def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
-    """Return the minimum of each unknown size of data for which constant indices are in range, if the size can be so large."""
+    """Return how large the unknown sizes of data must be so that all constant indices are in range: a minimum for each size. A
+    size that can never be so large is left out, because then the index is wrong.
+    """
     indices = node.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
         return {}
@@ -108,7 +119,9 @@ def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[K
 
 
 def _block_units(node: ModelNode, data: Named) -> dict[KnownSize, int]:
-    """Return the unit of each unknown size of data. The size must be a multiple of it, because the operator moves blocks."""
+    """Return the unknown sizes of data that must be multiples of a number, with this number. DepthToSpace and SpaceToDepth have
+    such sizes, because they move whole blocks. Other operators have none.
+    """
     operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(node.proto.op_type)
     blocksize = node.integers.get("blocksize", 0)
     units = operator.units(blocksize) if operator and blocksize > 0 else {}

@@ -1,4 +1,4 @@
-"""ONNX operators outside the family that are related to it, with DirectML's support for them."""
+"""ONNX operators that are related to gathers and slices but get no verdict, with DirectML's support for them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ SOURCES = {
     "SC": f"DML_SCATTER_OPERATOR_DESC, {_API}ns-directml-dml_scatter_operator_desc",
     "SCN": f"DML_SCATTER_ND_OPERATOR_DESC, {_API}ns-directml-dml_scatter_nd_operator_desc",
 }
-"""The documents behind the keys in brackets, in addition to `dmlgather.directml.SOURCES`."""
+"""Names and addresses of documents, by key. Texts cite a document as its key in brackets. `dmlgather.directml.SOURCES` has more
+keys.
+"""
 
 
 class Relative(Record):
-    """A related operator in a model. Its nodes are not judged."""
+    """An operator in a model that is related to gathers and slices. Its nodes get no verdict."""
 
     operator: str
     """The operator, with its domain if it is not ONNX's own: "com.microsoft.GatherND"."""
 
     count: int
-    """Number of its nodes. `others` counts them too."""
+    """The number of the operator's nodes. `others` counts them too."""
 
     directml: str
-    """DirectML's support for it, or what DirectML lacks."""
+    """DirectML's support for the operator, or what DirectML lacks."""
 
     source: str
-    """The source of that statement, as a key of `SOURCES`."""
+    """The documents for that statement, as keys in brackets: "[SC], [FLH]"."""
 
 
 _NO_REDUCTION = "; it has no reduction (add, mul, max, min)"
@@ -77,11 +79,15 @@ RELATED_OPERATORS = {
     ),
     "com.microsoft.CropAndResize": ("DirectML has ROI_ALIGN1 from 4_0, with AlignRegionsToCorners and channels first", "[RA1]"),
 }
-"""DirectML's support with feature levels, and keys of `SOURCES`, by the operator's name in `CheckedModel.others`."""
+"""DirectML's support for each related operator, with feature levels, and keys of documents. Operators are named as in
+`CheckedModel.others`.
+"""
 
 
 def related_among(others: Mapping[str, int]) -> tuple[Relative, ...]:
-    """Return the related operators of a model, in the order of the table. `others`: number of nodes by operator."""
+    """Return the related operators of a model, in the order of the table. `others`: the number of nodes of each operator
+    without verdicts.
+    """
     return tuple(
         Relative(operator=operator, count=others[operator], directml=directml, source=source)
         for operator, (directml, source) in RELATED_OPERATORS.items()

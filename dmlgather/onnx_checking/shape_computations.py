@@ -1,4 +1,4 @@
-"""Shape computations: nodes whose results are used only for shapes, bounds, axes, repeats, sizes and conditions.
+"""Shape computations: nodes with results that are used only as shapes, bounds, axes, repeats, sizes and conditions.
 
 In DirectML these are fields of descriptors, so DirectML's caller computes them on the CPU.
 """
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 
 
 class _Use(IntEnum):
-    """Uses of a value's elements, ordered; a value with several uses has the largest."""
+    """What the elements of a value are used for. A value with several uses has the largest of them."""
 
     NONE = 0
     HOST = 1
-    """In shapes, bounds, axes, repeats, sizes and conditions, which DirectML's caller has to know."""
+    """The elements are used in shapes, bounds, axes, repeats, sizes or conditions, which DirectML's caller has to know."""
     DEVICE = 2
-    """In outputs of the model, or in the device's work."""
+    """The elements are used in outputs of the model, or by nodes that run on the device."""
 
 
 class _FlowValue:
-    """A value of the model. `few`: True if it is known to have at most KEPT_ELEMENTS elements. `bulk`: True if it is too large
-    for a shape. A value is too large if it has more elements, or if it may have more elements and comes from the device.
+    """A tensor in a model. `few`: True if it has at most KEPT_ELEMENTS elements for certain. `bulk`: True if it is too large to
+    be a shape: it has more elements, or it may have more and comes from the device. `makers`, `readers`: the steps that its
+    elements come from and go to.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """`elements`: the number of elements, if known. `outside`: True if no node makes the value."""
+        """`elements`: the number of elements, or None if it is not known. `outside`: True if no node makes the value."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
         self.use = _Use.NONE
@@ -47,15 +48,15 @@ class _FlowValue:
         self.readers: list[_Step] = []
 
     def add_use(self, use: _Use) -> bool:
-        """Record a use; return True if it is larger than the recorded ones."""
+        """Record a use. Return True if this use is larger than the uses recorded before."""
         is_larger = use > self.use
         self.use = max(use, self.use)
         return is_larger
 
 
 class _Step:
-    """A flow of elements from `inputs` into `outputs`. They flow through a node. If the node is None, they flow into a graph or
-    out of a graph. `bulk`: True if an input is bulk. `use`: the use of the outputs.
+    """One step of the data flow: elements go from `inputs` to `outputs`. `node`: the node that they go through, or None if they
+    go into a graph or out of it. `bulk`: True if an input is bulk. `use`: the largest use of the outputs.
     """
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
@@ -71,14 +72,16 @@ class _Step:
 
 
 _Values = Sequence[_FlowValue | None]
-"""Inputs or outputs. A value that is left out or not defined is None."""
+"""The inputs or outputs of a node or graph. None stands for a value that is left out or not defined."""
 
 _Names = ChainMap[str, _FlowValue]
-"""The names of a graph. They hide the names of the graphs around it."""
+"""The values that a graph can read, by name. A name of the graph hides the same name of a graph around it."""
 
 
 class DataFlow:
-    """The flow of elements in a model. Its graphs are added one by one: the main graph, and each local function."""
+    """The flow of elements through a model, which shows the shape computations. The caller adds the main graph and each local
+    function.
+    """
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -88,24 +91,26 @@ class DataFlow:
         self._outputs = {key: [self._value() for _ in function.output] for key, function in functions.items()}
 
     def add_main(self, graph: GraphProto) -> None:
-        """Add the main graph, with inferred types."""
+        """Add the main graph, after the inference of types. Its outputs are used on the device."""
         sizes = _sizes(graph)
         names = {value.name: self._value(sizes.get(value.name), outside=True) for value in graph.input}
         self._add_uses(self._graph(graph, _Names(names), sizes), _Use.DEVICE)
 
     def add_function(self, key: Key, graph: GraphProto) -> None:
-        """Add a local function as a graph, with the facts that hold for all its calls."""
+        """Add a local function. `graph`: the function's nodes, with types that hold for all calls."""
         names = dict(zip(self._functions[key].input, self._inputs[key], strict=True))
         self._pass(self._graph(graph, _Names(names), _sizes(graph)), self._outputs[key])
 
     def shape_computations(self) -> list[NodeProto]:
-        """Return the shape computations. Control flow and function calls do not count, because they only pass values."""
+        """Return the nodes that are shape computations. Control flow and function calls are left out, because they only pass
+        values.
+        """
         self._find_bulk()
         self._follow_back()
         return [step.node for step in self._steps if step.node is not None and step.use is _Use.HOST]
 
     def _find_bulk(self) -> None:
-        """Mark each value that is made from a bulk value as bulk, unless it is known to be small."""
+        """Mark all values that are computed from a bulk value as bulk, except those that are known to be small."""
         waiting = deque(value for value in self._values if value.bulk)
         while waiting:
             for step in waiting.popleft().readers:
@@ -117,7 +122,9 @@ class DataFlow:
                     waiting += new_bulk
 
     def _follow_back(self) -> None:
-        """Propagate uses from results back to inputs. The device runs nodes that read or make a bulk value."""
+        """Propagate uses from results back to the inputs of each step. A node that reads or makes a bulk value runs on the
+        device, so its inputs are used there.
+        """
         for step in self._steps:
             step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.outputs))
         waiting = deque(value for value in self._values if value.use)
@@ -134,8 +141,9 @@ class DataFlow:
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """Add a graph, and return its outputs. `names`: the names of the graph's inputs; the other names in the graph are added
-        to it. `sizes`: the number of elements by name.
+        """Add the nodes of a graph, and return the graph's outputs. `names`: the graph's inputs and the values of the graphs
+        around it, by name. The values that the graph defines are added to it. `sizes`: the number of elements of values with
+        known shapes, by name.
         """
         own = names.maps[0]
         for tensor in graph.initializer:
@@ -151,7 +159,7 @@ class DataFlow:
         return [names.get(value.name) for value in graph.output]
 
     def _body(self, graph: GraphProto, names: _Names) -> tuple[_Values, _Values]:
-        """Add a graph inside a node. Return the graph's inputs and outputs."""
+        """Add a graph that a node contains. Return the graph's inputs and outputs."""
         sizes = _sizes(graph)
         inputs = {value.name: self._value(sizes.get(value.name)) for value in graph.input}
         outputs = self._graph(graph, names.new_child(dict(inputs)), sizes)
@@ -184,8 +192,8 @@ class DataFlow:
             self._step(node, [value for number, value in enumerate(inputs) if number not in not_data], outputs)
 
     def _loop(self, states: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
-        """Add the flow of a Loop. `body_inputs`: the number of the iteration, a condition, state variables. `body_outputs`: a
-        condition, state variables, and parts of the node's scan outputs.
+        """Add the flow through a Loop. `states`: the initial state variables. `body_inputs`: the number of the iteration, a
+        condition, and state variables. `body_outputs`: a condition, state variables, and the iteration's parts of scan outputs.
         """
         self._add_uses(body_outputs[:1], _Use.HOST)
         self._pass(states, body_inputs[2:])
@@ -194,14 +202,16 @@ class DataFlow:
         self._pass(body_outputs[1:], outputs)
 
     def _scan(self, states: int, inputs: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
-        """Add the flow of a Scan. `states`: the number of state variables, which are the first inputs and outputs."""
+        """Add the flow through a Scan. `states`: the number of state variables, which are the first inputs and outputs."""
         self._pass(inputs, body_inputs)
         self._pass(inputs[:states], outputs)
         self._pass(body_outputs[:states], body_inputs)
         self._pass(body_outputs, outputs)
 
     def _unknown(self, inputs: _Values, outputs: _Values, bodies: Sequence[tuple[_Values, _Values]]) -> None:
-        """Add a node with graphs whose flow is not known."""
+        """Add a node with graphs inside it for which it is not known how elements flow. All that it reads is used on the
+        device.
+        """
         unknown = [*outputs, *(value for body_inputs, _ in bodies for value in body_inputs)]
         for value in unknown:
             if value is not None:
@@ -218,12 +228,14 @@ class DataFlow:
         self._steps.append(step)
 
     def _pass(self, sources: _Values, targets: _Values) -> None:
-        """Add the flow of each source into the target at its position, if both exist."""
+        """Add a step from each source to the target at the same position. Positions without a source or a
+        target are skipped.
+        """
         for source, target in zip(sources, targets, strict=False):
             self._step(None, [source], [target])
 
 
 def _sizes(graph: GraphProto) -> dict[str, int]:
-    """Return the number of elements of each value with a known shape, by name."""
+    """Return the number of elements of each value in a graph that has a known shape, by name."""
     types = {value.name: type_of_value(value) for value in (*graph.value_info, *graph.output, *graph.input)}
     return {name: math.prod(type_.numbers) for name, type_ in types.items() if type_.numbers is not None}

@@ -1,4 +1,4 @@
-"""Findings about missing information on a node's inputs."""
+"""Findings that say which facts about a node's inputs are missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from dmlgather.wording import printable
 
 
 def undefined_name(role: str, name: str, reason: str) -> Finding:
-    """Return the finding that a node reads a name that is not defined before it."""
+    """Return the finding that an input has a name that is not defined when the node runs. `role`: the input. `reason`: why it
+    is not defined.
+    """
     remedy = "correct the name"
     if reason not in (NOWHERE, OWN):
         remedy = "sort the nodes, so that each comes after those whose outputs it reads"
@@ -31,7 +33,9 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
 
 
 def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
-    """Return the finding that no valid sizes of the node were found."""
+    """Return the finding that no sizes were found for which all tensors of the node have elements. `symbols`: the node's
+    unknown sizes. `origins`: the model input that each unknown size depends on.
+    """
     names = ", ".join(map(printable, symbols))
     return CODES["EXP302"].finding(
         "data",
@@ -42,7 +46,9 @@ def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Findin
 
 
 def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding for each input about which facts are missing."""
+    """Yield a finding for each input that is not known well enough: a type or shape is missing, or the elements of starts,
+    ends, axes or steps.
+    """
     for role, value in node.roles.items():
         name, is_array, origin = printable(value.name), role in node.arrays, _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
@@ -80,13 +86,15 @@ def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> 
 
 
 def _deciding_inputs(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
-    """Return the end of a message about the model inputs that decide symbols. It is empty if no such input is known."""
+    """Return the end of a message: which inputs of the model decide these unknown sizes. It is empty if no such
+    input is known.
+    """
     names = dict.fromkeys(repr(printable(origins[symbol])) for symbol in symbols if symbol in origins)
     return f"; they depend on the model's input{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
 
 
 def _origin(value: NodeValue) -> str:
-    """Return the end of a message that says why an input's elements are not known. It is empty if they are known."""
+    """Return the end of a message: why the elements of an input are not known. It is empty if they are known."""
     if not isinstance(value.elements, Unknown):
         return ""
     decided_by = value.elements.decided_by
@@ -95,7 +103,9 @@ def _origin(value: NodeValue) -> str:
 
 
 def function_attribute(error: UnknownTypeError | UnknownValueError) -> Finding:
-    """Return the finding that an attribute refers to an attribute of the local function."""
+    """Return the finding that a node takes an attribute from its local function, so that the value may differ from call to
+    call.
+    """
     return CODES["EXP302"].finding(
         error.input,
         expected="one value for all calls of the function",

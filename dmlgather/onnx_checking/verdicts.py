@@ -25,11 +25,12 @@ from dmlgather.wording import printable
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its reasons. `findings`: why DirectML refuses the node, or which facts are missing. `taken`: DirectML's
-    operators for the node at the level of the check. `lowest`: those at the lowest possible level. `within`: the conditions on
-    sizes for `lowest`. `call`: the node as a problem; None if a type or size is not known. `beyond`: the finding about the
-    first constant index that is out of range in onnxruntime, where negative indices always count from the end. `symbols`: the
-    unknown sizes of the node.
+    """DirectML's verdict on a node, with its reasons. `findings`: why DirectML refuses the node, or which facts are missing.
+    `taken`: the DirectML operators that run the node at the level of the check. `lowest`: the DirectML operators at the lowest
+    level that takes the node. `within`: the conditions on unknown sizes under which `lowest` runs the node. `call`: the node's
+    operator with known types and sizes; None if one is not known. `beyond`: a finding about the first constant index that is
+    out of range in onnxruntime, which counts negative indices from the end in every opset. `symbols`: the names of the node's
+    unknown sizes.
     """
 
     verdict: Verdict
@@ -43,21 +44,23 @@ class Judgement:
 
     @cached_property
     def conditions(self) -> tuple[SizeCondition, ...]:
-        """Return the conditions as a report states them."""
+        """Return the conditions on unknown sizes in the form for reports."""
         return self.within.stated() if self.within else ()
 
     @property
     def provided(self) -> tuple[str, ...]:
-        """Return the conditions in words."""
+        """Return the conditions on unknown sizes in words: "N >= 1"."""
         return tuple(each.text for each in self.conditions)
 
 
 WRONG = ("EXP101", "EXP111", "EXP304")
-"""Codes of errors that hold on every device."""
+"""Codes of errors that are errors on every device, not only for DirectML."""
 
 
 def for_shape_computation(judgement: Judgement) -> Judgement:
-    """Return the judgement of a shape computation. A node with an error that holds on every device stays refused."""
+    """Return the judgement of a shape computation: its verdict is `host`, unless the node has an error that is one on every
+    device. `judgement`: what DirectML says of the node if it has to run it.
+    """
     is_wrong = any(finding.code in WRONG for finding in judgement.findings)
     return judgement if is_wrong else Judgement(Verdict.HOST, call=judgement.call)
 
@@ -74,8 +77,10 @@ def judge(
     clamped: bool = False,
     given: Mapping[str, int] = NO_SIZES,
 ) -> Judgement:
-    """Return DirectML's verdict on a node at a feature level. `sizes`: the sizes of the model. `origins`: the model input that
-    decides each symbol. `clamped`: see `trial_sizes`. `given`: values of symbols; they decide only the judgement's `call`.
+    """Return DirectML's verdict on a node at a feature level. `sizes`: the expressions behind the names of sizes in the model.
+    `origins`: the model input that each unknown size depends on. `clamped`: True if bounds that depend on sizes may lie outside
+    their axes, so that ONNX clamps them. `given`: numbers for unknown sizes. They decide only whether the judgement has a
+    `call`.
     """
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in node.roles.items() if value.undefined)
     if undefined:
@@ -108,7 +113,9 @@ def judge(
 
 
 def _call(node: ModelNode, own_sizes: NodeSizes, given: Mapping[str, int]) -> KnownCall | None:
-    """Return the node as a problem. None if a symbol has no value in `given`, or if the node breaks a rule with these values."""
+    """Return the node's operator with the sizes in `given`. Return None if `given` lacks one of the node's sizes, or if the
+    node breaks a rule of its operator with these sizes.
+    """
     if not given.keys() >= set(own_sizes.symbols):
         return None
     shapes = {role: own_sizes.concrete(shape, given) for role, shape in own_sizes.shapes.items()}
@@ -122,11 +129,13 @@ COUNTING = 11
 
 
 Trial = tuple[Mapping[str, int], Problem]
-"""Values of the symbols in a node's sizes, and the node's problem for these values."""
+"""Numbers for the unknown sizes of a node, and the node's operator with these sizes."""
 
 
 def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterator[Trial]:
-    """Yield the node's trials. Raises the TypeError and ValueError of `problem_of`; messages about sizes give the values."""
+    """Yield the node's operator with each set of sizes in `trial`. Raises TypeError or ValueError if the node breaks a rule of
+    its operator. If there is only one trial, the message includes its sizes.
+    """
     for values in trial.values:
         shapes = {role: own_sizes.concrete(shape, values) for role, shape in own_sizes.shapes.items()}
         try:
@@ -138,8 +147,8 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
-    """Return the judgement of a node. DirectML takes the node at a level that takes the problem of each trial. `trials`: those
-    with ordinary sizes come first. `conditions`: the conditions under which no tensor is empty.
+    """Return the judgement of a node that was tried with several sets of sizes. DirectML takes the node if it takes all trials.
+    `trials`: trials with ordinary sizes come first. `conditions`: the conditions on sizes under which no tensor is empty.
     """
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
@@ -164,8 +173,8 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Return the findings with the sizes of their trial. A finding about the output's data type is dropped if a finding about
-    the input's data type has the same code and text.
+    """Return the findings of a trial, and state the trial's sizes in each. A finding about the output's data type is dropped if
+    the input's data type has the same finding.
     """
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
@@ -176,7 +185,7 @@ def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple
 
 
 def _with_sizes(sizes: Mapping[str, int]) -> str:
-    """Return the end of a message about these sizes, for example " (with N = 2)"."""
+    """Return the end of a message that states sizes: " (with N = 2)". It is empty if there are none."""
     shown = ", ".join(f"{printable(name)} = {size}" for name, size in sizes.items())
     return f" (with {shown})" if shown else ""
 
@@ -187,7 +196,7 @@ _lowest = lru_cache(maxsize=1024)(EXPORTER.lowest)
 
 
 def lowest_level(problem: Problem) -> FeatureLevel | None:
-    """Return the lowest feature level that takes a problem, or None if no level does."""
+    """Return the lowest feature level at which DirectML can execute a problem, or None if no level can."""
     lowest = _lowest(problem)
     return None if lowest is None else lowest[0]
 
@@ -195,9 +204,9 @@ def lowest_level(problem: Problem) -> FeatureLevel | None:
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
-    """Return a finding about the first constant index that is out of range for all values of the unknown sizes, or None if
-    there is no such index. `values`: the symbols' values in `problem`. `only_separately`: True if each index is in range for
-    some sizes, but no sizes suit all indices.
+    """Return a finding about the first constant index that is out of range whatever the unknown sizes are. Return None if there
+    is none. `values`: the sizes in `problem`. `only_separately`: True if each index is in range for some sizes, but no sizes
+    suit all indices.
     """
     indices = node.numbers.get("indices")
     if indices is None:

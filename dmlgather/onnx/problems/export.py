@@ -1,4 +1,4 @@
-"""Export of ONNX's problems and nodes to DirectML; findings about constant indices out of range."""
+"""Export of ONNX's nodes to DirectML's descriptors, and findings about constant indices that are out of range."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import alternatives
 
 ByInput = Mapping[str, Any] | Sequence[Any]
-"""One value per input: by the node's name for the input, or in the order of the inputs."""
+"""One value for each input of a node: in the order of the inputs, or by name of the input in the node."""
 
 
 class NodeInput(NamedTuple):
     """One input of a node.
 
-    `type`: None if the shape or the data type is unknown. `value`: the constant, on the host, or None. `description`: shape and
-    data type as the caller wrote them, for messages.
+    `type`: its shape and data type; None if one of them is not known. `value`: its elements in host memory if the input is a
+    constant, otherwise None. `description`: the shape and data type as the caller wrote them, for messages.
     """
 
     type: TensorType | None
@@ -49,10 +49,10 @@ class NodeInput(NamedTuple):
 
 
 def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[NodeInput]:
-    """Return the inputs of a node, in order.
+    """Return the inputs of a node, in order. The arguments are those of `to_directml`.
 
-    Raises TypeError if `node` is not a NodeProto, and for an unknown data type; ValueError for more shapes or types than inputs,
-    and for a constant that contradicts its shape or type.
+    Raises TypeError if `node` is not a NodeProto, or if a data type is not known. Raises ValueError if there are more shapes or
+    types than inputs, or if a constant contradicts its shape or type.
     """
     if not hasattr(node, "input") or not hasattr(node, "op_type"):
         raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
@@ -85,7 +85,9 @@ def _input(name: str, shape: Any, dtype: Any, constant: Any) -> NodeInput:
 
 
 def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
-    """Return the NumPy type of a type, a name, or a number of TensorProto.DataType; None for UNDEFINED."""
+    """Return a data type as NumPy's type. `value`: a type or its name, or a number of TensorProto.DataType. The number 0,
+    UNDEFINED, gives None.
+    """
     if not isinstance(value, int):
         try:
             return numpy_type(value)
@@ -98,7 +100,9 @@ def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
 
 
 def _sizes(shape: Any) -> tuple[int, ...] | None:
-    """Return the sizes; None if a size is symbolic, missing, or negative, which some exporters write for unknown sizes."""
+    """Return the sizes of a shape as integers. Return None if one is not known: symbolic, missing, or negative, as some
+    exporters write unknown sizes.
+    """
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError:
@@ -115,16 +119,17 @@ def to_directml(
     opset: int = 13,
     constants: Mapping[str, Any] | None = None,
 ) -> OperatorDesc | Descriptors | Report:
-    """Return the DirectML descriptor of a node of the family, or a report of why it has none.
+    """Return the DirectML descriptor that does the same as an ONNX node, or a report that says why there is none.
 
-    `node`: an onnx.NodeProto. `shapes`, `dtypes`: of the node's inputs, by input name or in order; types are NumPy's types or
-    names, or numbers of TensorProto.DataType. `level`: the feature level. `opset`: the model's opset. `constants`: arrays or
-    lists of integers, by input name. Slice needs starts, ends, axes and steps here; constant indices are checked. A constant
-    needs no shape or type.
+    `node`: an onnx.NodeProto of Gather, GatherElements, GatherND, Slice, DepthToSpace or SpaceToDepth. `shapes`, `dtypes`: the
+    shape and the data type of each input, by input name or in the order of the inputs. A data type is NumPy's type or its name,
+    or a number of TensorProto.DataType. `level`: the feature level. `opset`: the model's opset. `constants`: the elements of
+    constant inputs, as arrays or lists of integers, by input name. A constant needs no shape or type. Slice needs starts, ends,
+    axes and steps here. Constant indices are checked.
 
-    Returns one descriptor; a tuple of descriptors, in the order of execution, if one is not enough; or a Report. Its reasons are
-    an input with unknown type, size or bounds, a node that breaks a rule of its operator, and limits of the level;
-    `docs/expressing.md` lists them.
+    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. Returns a Report if an input
+    has an unknown type, size or bound, if the node breaks a rule of its operator, or if the level cannot express the node.
+    `docs/expressing.md` lists the reasons.
 
     To run a descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor:
 
@@ -137,8 +142,8 @@ def to_directml(
 
     ONNX refuses an index out of range; DirectML clamps it. Check indices that are not constant before you bind them.
 
-    Raises ValueError for an unknown level, for more shapes or types than the node has inputs, and for a constant that
-    contradicts `shapes` or `dtypes`; TypeError for an unknown data type, and for an opset that is not an integer.
+    Raises ValueError if the level is unknown, if there are more shapes or types than inputs, or if a constant contradicts
+    `shapes` or `dtypes`. Raises TypeError if a data type is unknown, or if the opset is not an integer.
 
     >>> from onnx.helper import make_node
     >>> node = make_node("Gather", ["table", "ids"], ["rows"], axis=0)
@@ -185,7 +190,9 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
 
 
 def broken_rule(node: Any, opset: int, message: str) -> Finding:
-    """Return the finding about a node that breaks a rule of its operator. `message`: the error message about the rule."""
+    """Return the finding that a node breaks a rule of its operator. `message`: the error message that says
+    which rule and why.
+    """
     remark = UNEQUAL_BATCHES if message.startswith(UNEQUAL_BATCH) else "ONNX itself refuses it"
     return CODES["EXP101"].finding(
         "",
@@ -199,7 +206,7 @@ UNEQUAL_BATCHES = (
     "ONNX does not allow it; onnxruntime's CPU runs it if the number of index tuples is a multiple of data's batch count. "
     "It then gives each batch equally many tuples, in order"
 )
-"""Text on onnxruntime's result for unequal batch sizes."""
+"""The end of a message about unequal batch sizes of GatherND: what onnxruntime computes for them."""
 
 
 def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
@@ -217,7 +224,7 @@ def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
 
 
 def _operator(node: Any, opset: int) -> str:
-    """Return the operator with its version, "Slice-13"; without a version if it is unknown."""
+    """Return the operator with its version, such as "Slice-13". Return only its name if the version is not known."""
     try:
         return str(version_of(node.op_type, opset)) if in_family(node) else str(node.op_type)
     except ValueError:  # the opset is older than the operator
@@ -249,14 +256,18 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 }
 
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
-"""If the step is negative, onnxruntime's CPU treats these ends of a slice as the front of the axis, and ONNX as its end."""
+"""Two values for the end of a slice with negative step on which ONNX and onnxruntime disagree. By ONNX, the slice is empty.
+onnxruntime's CPU provider takes all elements to the front of the axis.
+"""
 
 FRONT = -(2**31 - 1)
-"""If the step is negative, ONNX and all of onnxruntime's providers treat this end of a slice as the front of the axis."""
+"""The end to write for a slice with negative step that goes to the front of the axis. ONNX and all of onnxruntime's providers
+agree on its meaning.
+"""
 
 
 def _empty_output_remedy(problem: Problem, axis: int) -> str | None:
-    """Return advice on a slice that is empty in ONNX, but not in onnxruntime; None for other problems."""
+    """Return advice on a slice that is empty by ONNX, but not in onnxruntime. Return None for other problems."""
     if not isinstance(problem, Slice) or not problem.data.shape[axis]:
         return None
     assert problem.axes is not None
@@ -275,7 +286,10 @@ express = EXPORTER.express
 
 
 def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> Finding | None:
-    """Return a finding about the first index out of range, or None. See `first_out_of_range`."""
+    """Return a finding about the first index that is out of range, or None if there is none. `indices`: an array in host
+    memory. `most`: the largest possible size of each dimension of data with an unknown size, by dimension. None means that the
+    size has no limit.
+    """
     bad_index = first_out_of_range(problem, indices, most) if isinstance(problem, GatherProblem) else None
     if bad_index is None:
         return None
@@ -291,7 +305,9 @@ def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _negative_remedy(problem: Gather, index: int, most: Mapping[int, int | None]) -> str:
-    """Return advice on a negative index of Gather-1. `most`: as for `first_out_of_range`."""
+    """Return advice on a negative index of Gather-1, which has no negative indices. `most`: the largest possible sizes, as for
+    `index_out_of_range`.
+    """
     position = index + problem.data.shape[problem.axis]
     if problem.axis in most:
         positive = "count it from the front"

@@ -1,4 +1,6 @@
-"""A gather or slice as onnxruntime's DirectML provider treats it: its types, kernels, fusion, and time of kernel creation."""
+"""A gather or slice in a model, as onnxruntime's DirectML provider treats it: its types, its kernels, fusion, and when the
+kernel is created.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Shape = tuple[Size, ...]
 
 
 class CaseInput(NamedTuple):
-    """An input of a node. `at`: the position among the node's inputs."""
+    """An input of a node. `at`: its position among the node's inputs. `role`: the operator's name for it, such as "data"."""
 
     at: int
     role: str
@@ -36,8 +38,10 @@ class CaseInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCase:
-    """A node of the family, with the facts that decide the provider's verdict. `judgement`: DirectML's verdict.
-    `runtime_types`: wrong types of tensors in onnxruntime's graph, by graph and name. `model_sizes`: the sizes of the model.
+    """A node with the facts that decide what the provider does with it. `placed`: where onnxruntime places the node. `level`:
+    the feature level of the check. `judgement`: DirectML's verdict on the node. `runtime_types`: the types that onnxruntime's
+    graph has for tensors, where they are wrong because the model declares them wrongly; by path of the graph and name of the
+    tensor. `model_sizes`: the expressions behind the names of sizes in the model.
     """
 
     node: ModelNode
@@ -49,7 +53,9 @@ class ProviderCase:
 
     @property
     def problem(self) -> Problem | None:
-        """Return the node as a problem. None if a type or size is not known, or if the node breaks a rule of ONNX."""
+        """Return the node's operator with known types and sizes. Return None if one is not known, or if the node breaks a rule
+        of ONNX.
+        """
         return None if self.judgement.call is None else self.judgement.call.problem
 
     @property
@@ -59,57 +65,59 @@ class ProviderCase:
 
     @property
     def kernel(self) -> Kernel:
-        """Return the kernels of its operator."""
+        """Return the data about the kernels of the node's operator."""
         return KERNELS[self.operator]
 
     @property
     def since(self) -> int | None:
-        """Return the operator's version, or None if the opset does not have the operator."""
+        """Return the version of the operator in the node's opset, or None if the opset does not have the operator."""
         return since_of(self.operator, self.node.opset)
 
     @cached_property
     def inputs(self) -> dict[str, CaseInput]:
-        """Return the inputs that the node has, by role."""
+        """Return the node's inputs by role. Omitted inputs are left out."""
         return {role: CaseInput(at, role, value) for at, (role, value) in enumerate(self.node.roles.items()) if value.name}
 
     @property
     def arrays(self) -> list[CaseInput]:
-        """Return the inputs that a kernel of DirectML reads on the device."""
+        """Return the inputs that the DirectML kernel reads on the device: data and indices."""
         return [each for each in self.inputs.values() if each.at not in self.kernel.host]
 
     @property
     def bounds(self) -> list[CaseInput]:
-        """Return the inputs that a kernel of DirectML reads on the CPU."""
+        """Return the inputs that the DirectML kernel reads on the CPU: a Slice's starts, ends, axes and steps."""
         return [each for each in self.inputs.values() if each.at in self.kernel.host]
 
     def shape(self, role: str) -> Shape | None:
-        """Return the inferred shape of an input, or None if its rank is not known or the node does not have the input."""
+        """Return the inferred shape of an input. Return None if its rank is not known, or if the node does not
+        have the input.
+        """
         input_ = self.inputs.get(role)
         return None if input_ is None else input_.value.type.shape
 
     def named_shape(self, role: str) -> Named | None:
-        """Return the shape of an input, as `shape` does, with a name for each unknown size."""
+        """Return the inferred shape of an input, as `shape` does. A size that has no name gets one: "data[0]"."""
         shape = self.shape(role)
         return None if shape is None else named(role, shape)
 
     @property
     def output(self) -> PartialType:
-        """Return the output's type in onnxruntime's graph."""
+        """Return the type that onnxruntime's graph has for the output."""
         return self.graph_type(self.node.outputs[0]) if self.node.outputs else NOTHING
 
     @property
     def is_misled(self) -> bool:
-        """Return True if the output's type in onnxruntime's graph is wrong, because of a declaration."""
+        """Return True if onnxruntime's graph has a wrong type for the output, because the model declares it wrongly."""
         return any((self.node.graph, value.name) in self.runtime_types for value in self.node.outputs)
 
     def graph_type(self, value: NodeValue) -> PartialType:
-        """Return the type of an input or output in onnxruntime's graph."""
+        """Return the type that onnxruntime's graph has for an input or output."""
         return self.runtime_types.get((self.node.graph, value.name), value.type)
 
     @cached_property
     def sizes(self) -> Shape | None:
-        """Return the output's sizes that the provider computes. If the kernel is created with the session, the provider
-        computes them from the input sizes in onnxruntime's graph, else from the actual input sizes.
+        """Return the shape that the provider computes for the output, or None if it is not known. If the kernel is created with
+        the session, the provider starts from the input sizes in onnxruntime's graph, otherwise from the actual input sizes.
         """
         if not self.is_early:
             return output_sizes(self.node)
@@ -118,44 +126,46 @@ class ProviderCase:
 
     @cached_property
     def axes(self) -> Sequence[SlicedBounds]:
-        """Return the axes of a Slice, if their bounds are known."""
+        """Return the bounds of a Slice along each axis that it slices. Empty if they are not known, and for other operators."""
         data = self.shape("data")
         return (sliced(self.node, len(data)) or ()) if self.operator == "Slice" and data is not None else ()
 
     @property
     def data_type(self) -> str | None:
-        """Return ONNX's name of the data's type."""
+        """Return the data type of the input "data" by ONNX's name, such as "float". None if it is not known."""
         return self.inputs["data"].value.type.name if "data" in self.inputs else None
 
     @property
     def has_kernel(self) -> bool:
-        """Return True if the provider has a kernel for the node."""
+        """Return True if the DirectML provider has a kernel for the node's version and data type."""
         return self.since in self.kernel.since and self.data_type in DIRECTML_TYPES
 
     @property
     def has_cpu_kernel(self) -> bool:
-        """Return True if the CPU provider has a kernel for the node."""
+        """Return True if the CPU provider has a kernel for the node's version and data type."""
         return self.data_type in self.kernel.cpu_types.get(self.since or 0, ())
 
     @property
     def asked(self) -> list[str]:
-        """Return the node's data types that not every adapter supports."""
+        """Return the data types of the node that not every adapter supports, such as "int64". The provider asks the adapter
+        whether it does.
+        """
         names = [str(each.value.type.name) for each in self.arrays]
         return [name for name in dict.fromkeys(names) if name in ADAPTERS_TYPES]
 
     @property
     def asks_for_indices(self) -> bool:
-        """Return True if the node needs adapter support only for int64 indices. ONNX allows int32, too."""
+        """Return True if only int64 indices need the adapter's support. With int32 indices, every adapter supports the node."""
         return bool(self.asked) and self.data_type not in ADAPTERS_TYPES and self.operator != "GatherND"
 
     @property
     def runs_on_device(self) -> bool:
-        """Return True if DirectML runs the node on an adapter that supports its types."""
+        """Return True if DirectML runs the node, provided that the adapter supports its data types."""
         return self.placed.home is Home.DEVICE and self.has_kernel
 
     @cached_property
     def cut(self) -> str:
-        """Return the reason why the node is not fused, or an empty text if it is fused."""
+        """Return the reason why the provider does not fuse the node with its neighbours. Empty if it does."""
         if self.placed.control:
             return f"{self.placed.control} in the graph or around it"
         for each in self.bounds:
@@ -176,8 +186,8 @@ class ProviderCase:
 
     @property
     def is_early(self) -> bool:
-        """Return True if the kernel is created with the session. It is if the node is fused. It also is if the node's sizes and
-        bounds are known and no input is left out.
+        """Return True if the kernel is created with the session, not when the node first runs. This is the case for fused
+        nodes, and for other nodes with known sizes and constant bounds if no input is omitted.
         """
         if not self.cut:
             return True
@@ -187,5 +197,5 @@ class ProviderCase:
 
     @property
     def failure(self) -> str:
-        """Return the consequence if the provider refuses the node."""
+        """Return what happens if the provider refuses the node: the creation of the session fails, or the run fails."""
         return f"{'the session cannot be created' if self.is_early else 'the run fails'}: {NUMBER}"

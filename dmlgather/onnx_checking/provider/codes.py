@@ -28,7 +28,9 @@ SOURCES = {
     "ORT-11107": "https://github.com/microsoft/onnxruntime/issues/11107",
     "ORT-25251": "https://github.com/microsoft/onnxruntime/issues/25251",
 }
-"""The documents behind the keys in brackets, in addition to `dmlgather.directml.SOURCES`."""
+"""Names and addresses of documents, by key. Texts cite a document as its key in brackets. `dmlgather.directml.SOURCES` has more
+keys.
+"""
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
@@ -100,4 +102,4 @@ _ROWS = (
 )
 
 CODES = {row.code: row for row in _ROWS}
-"""Every code, in order."""
+"""All codes, in order."""

@@ -1,4 +1,4 @@
-"""The descriptor that onnxruntime's DirectML provider builds for a node."""
+"""The DirectML descriptor that onnxruntime's provider builds for a node."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SliceWindow, window
 
 _Tensor = tuple[tuple[int, ...], str]
-"""Sizes and data type of a tensor."""
+"""The sizes and the DirectML data type of a tensor, such as ((2, 3), "FLOAT32")."""
 
 
 def _tensor(tensor: TensorType) -> _Tensor:
-    """Return the sizes and DirectML's data type in the provider's descriptors. A bool is UINT8."""
+    """Return the sizes and the DirectML data type that the provider describes a tensor with. It describes bool as UINT8."""
     return tensor.shape, "UINT8" if tensor.dtype == np.bool_ else tensor.dtype.name.upper()
 
 
 def descriptor(problem: Any) -> OperatorDesc:
-    """Return the provider's descriptor for a problem. The provider must have kernels for its types. No tensor may be empty."""
+    """Return the DirectML descriptor that the provider builds for a node's operator. The provider must have a kernel for the
+    data types, and no tensor may be empty.
+    """
     return _DESCRIPTORS[problem.name](problem, *(_tensor(getattr(problem, role)) for role in problem.inputs))
 
 
@@ -52,4 +54,6 @@ _DESCRIPTORS: Mapping[str, Callable[..., OperatorDesc]] = {
     "DepthToSpace": lambda problem, data: DepthToSpace1OperatorDesc.of(data, problem.blocksize, ONNX_ORDERS[problem.mode]),
     "SpaceToDepth": lambda problem, data: SpaceToDepth1OperatorDesc.of(data, problem.blocksize, ONNX_ORDERS[problem.mode]),
 }
-"""By operator, a function from a problem and the descriptions of its input tensors."""
+"""For each operator, a function that builds the descriptor. Its arguments are the problem and the sizes and data types of the
+inputs.
+"""

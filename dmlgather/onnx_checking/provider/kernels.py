@@ -11,26 +11,26 @@ from dmlgather.directml.types import FeatureLevel
 from dmlgather.onnx_checking.checked_model import Provider
 
 LEAST_LEVEL = FeatureLevel.LEVEL_5_0
-"""The feature level that the provider requires of an adapter."""
+"""The lowest feature level of adapters that the provider accepts."""
 
 MOST_DIMENSIONS = 8
-"""The most dimensions of a tensor that the provider describes."""
+"""The most dimensions that the provider's descriptors have. For a tensor with more, the provider fails."""
 
 INTEGERS = ("int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
 DIRECTML_TYPES = ("bool", "double", "float", "float16", *INTEGERS)
-"""The data types of each kernel of the family."""
+"""The data types that the provider's kernels for gathers and slices support."""
 
 ADAPTERS_TYPES = ("double", "int64", "uint64")
-"""The data types that not every adapter supports. The provider asks for them by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
+"""The data types that not every adapter supports. The provider asks the adapter by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
 
 MANY = (*DIRECTML_TYPES, "string")
 FEW = ("double", "float", "int8", "uint8")
 
 
 class Kernel(NamedTuple):
-    """The kernels of an operator. `since`: the operator's versions with a kernel in the DirectML provider. `host`: the inputs
-    that this kernel reads on the CPU. `cpu_types`: the data types of the CPU provider's kernels, by version of the operator. If
-    they lack float16, onnxruntime casts.
+    """The kernels of an operator in onnxruntime. `since`: the operator's versions that the DirectML provider has kernels for.
+    `host`: the positions of inputs that these kernels read on the CPU. `cpu_types`: the data types that the CPU provider's
+    kernels support, by version of the operator. Without float16 among them, onnxruntime casts float16 to float.
     """
 
     operator: str
@@ -49,19 +49,19 @@ _ROWS = (
 )
 
 KERNELS = {row.operator: row for row in _ROWS}
-"""The kernels of each operator of the family."""
+"""The kernels of each gather, Slice, DepthToSpace and SpaceToDepth, by operator."""
 
 NEWEST_SHAPE = 21
-"""The newest version of Shape and Size with a kernel in the DirectML provider. The kernel leaves its output on the CPU."""
+"""The newest version of Shape and Size that the DirectML provider has a kernel for. The kernel writes its output on the CPU."""
 
 SMALL = 100
-"""The most elements of an initializer that counts as being on the CPU."""
+"""The most elements of an initializer that onnxruntime counts as being on the CPU when it places nodes."""
 
 STAYING = ("float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1")
-"""Data types that keep a node on the device. A node with an input of this type is not sent to the CPU on purpose."""
+"""Data types that keep a node on the device: onnxruntime never moves a node with such an input to the CPU on purpose."""
 
 
 def check_level(level: FeatureLevel) -> None:
-    """Raise ValueError for a level below LEAST_LEVEL."""
+    """Raise ValueError if the provider does not accept adapters of this feature level."""
     if level < LEAST_LEVEL:
         raise ValueError(f"level is {level}, but {Provider.ONNXRUNTIME_DIRECTML} needs {LEAST_LEVEL} or newer")

@@ -1,8 +1,8 @@
-"""Placement of a model's nodes by onnxruntime with its DirectML provider. A node is constant-folded, or it runs on the CPU on
-purpose, or on the device. The device runs parts of the graph.
+"""Where onnxruntime with its DirectML provider runs the nodes of a model. A node is constant-folded, or it runs on the CPU on
+purpose, or it runs on the device. The device runs the graph in parts.
 
-For each graph, the nodes are placed in order. The outputs of Shape and Size are on the CPU. A node whose inputs are all on the
-CPU is placed there. Sources: `SOURCES["ORT-FALLBACK"]`, and for the parts `SOURCES["ORT-PARTITION"]`.
+For each graph, the nodes are placed in order. The outputs of Shape and Size are on the CPU. A node is placed on the CPU if all
+its inputs are there. Sources: `SOURCES["ORT-FALLBACK"]`, and for the parts `SOURCES["ORT-PARTITION"]`.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ UNFOLDED = ("Compress", "Dropout", "NonZero")
 
 
 class Home(enum.Enum):
-    """The place where a node is computed."""
+    """Where onnxruntime computes a node."""
 
     DEVICE = enum.auto()
     """On DirectML, if DirectML has a kernel for the node."""
     CPU = enum.auto()
-    """On the CPU on purpose."""
+    """On the CPU on purpose, although DirectML may have a kernel for the node."""
     FOLDED = enum.auto()
-    """Constant-folded, before nodes are placed."""
+    """In constant folding, before other nodes are placed."""
 
 
 Key = tuple[str, int]
-"""The identity of a node: the path of the graph around it, and its position in that graph."""
+"""What identifies a node: the path of the graph that contains it, and its position in that graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node with its place. `chain`: for a node on the CPU, the operators on the path from a Shape or Size to the node.
-    `control`: an operator with a subgraph, which prevents fusion in the node's graph; empty if there is none. `constants`: the
-    positions of constant inputs. `inputs`: the types of the inputs. `fits`: True if the sizes of all inputs and outputs are
-    numbers other than 0, so that the node may be fused.
+    """A node, and where onnxruntime runs it. `chain`: for a node on the CPU, the operators on the path from a Shape or Size to
+    the node. `control`: the name of an operator with a subgraph, such as "If", in the graph or around it; empty if there is
+    none. It prevents fusion. `constants`: the positions of constant inputs. `inputs`: the types of the inputs. `fits`: True if
+    the sizes of all inputs and outputs are numbers other than 0, which fusion requires.
     """
 
     key: Key
@@ -66,12 +66,14 @@ class PlacedNode:
 
     @property
     def may_be_fused(self) -> bool:
-        """Return True if there is no known reason against fusing the node."""
+        """Return True if no reason is known why onnxruntime would not fuse the node."""
         return self.fits and not self.control and self.home is Home.DEVICE and not _gives_sizes(self.proto)
 
 
 def place(file: ModelFile) -> dict[Key, PlacedNode]:
-    """Return all nodes, in order: first the nodes of the main graph, then the nodes of each local function."""
+    """Return all nodes of a model, each with its place, in order: first those of the main graph, then those of each local
+    function.
+    """
     from onnx import GraphProto
 
     graphs = [("", file.model.graph, file.model.opset_import)]
@@ -84,7 +86,10 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The surroundings of a graph. `operator`: that of the node around it. `types`, `constants`: those of outer names."""
+    """What a graph inherits from the nodes and graphs around it. `path`: the path of the graph. `operator`: the operator of the
+    node that contains the graph; empty for an outermost graph. `types`: the types of names in the graphs around it.
+    `constants`: the constants there.
+    """
 
     path: str
     opset: int
@@ -95,8 +100,9 @@ class _Surroundings(NamedTuple):
 
 
 class _Graph:
-    """A graph during placement. `types`, `constants`: those of the names in the graph and in the graphs around it. `chains`:
-    the chain of each value on the CPU. Other graphs do not use `chains`.
+    """A graph during placement. `types`, `constants`: the types and the constants that its nodes can read, including those of
+    the graphs around it. `chains`: for each value on the CPU, the operators on the path from a Shape or Size. Values from other
+    graphs have no chain.
     """
 
     def __init__(self, graph: GraphProto, around: _Surroundings) -> None:
@@ -144,7 +150,7 @@ class _Graph:
         return Home.DEVICE if kept or not self._lies_on_cpu(node) else Home.CPU
 
     def _is_folded(self, node: NodeProto) -> bool:
-        """Return True if the node reads only constants, or is a Shape of a tensor with a known shape."""
+        """Return True if the node reads only constants, or if it is a Shape of a tensor with a known shape."""
         if node.domain not in DOMAINS or node.op_type in UNFOLDED:
             return False
         names = [name for name in node.input if name]
@@ -154,7 +160,9 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if each input is on the CPU. An input that DirectML's kernel reads there anyway counts as on the device."""
+        """Return True if all inputs of the node are on the CPU. An input that the DirectML kernel reads on the CPU does not
+        count as being there, because it does not speak against the device.
+        """
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -169,7 +177,9 @@ class _Graph:
         return math.prod(size for size in self._type(name).shape or () if isinstance(size, int)) <= SMALL
 
     def _has_no_kernel(self, node: NodeProto) -> bool:
-        """Return True if DirectML certainly has no kernel for the node. Operators outside the family count as having a kernel."""
+        """Return True if it is certain that DirectML has no kernel for the node. It is not certain for operators other than the
+        gathers, slices, Shape and Size.
+        """
         if _gives_sizes(node):
             return version(node, self.around.opset) > NEWEST_SHAPE
         if not in_family(node):
@@ -178,7 +188,9 @@ class _Graph:
         return version(node, self.around.opset) not in KERNELS[node.op_type].since or (data_type or "float") not in DIRECTML_TYPES
 
     def _chain(self, node: NodeProto) -> tuple[str, ...]:
-        """Return the chain of the first input that is on the CPU, or an empty chain if no input is."""
+        """Return the operators on the path from a Shape or Size to the node's first input on the CPU. Empty if no input is
+        there.
+        """
         return next((self.chains[name] for name in node.input if name in self.chains), ())
 
     def _type(self, name: str) -> PartialType:
@@ -190,14 +202,16 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator, or 0 if the opset does not have it. From 13 on, Size has the versions of Shape."""
+    """Return the version of a node's operator in an opset, or 0 if the opset does not have it. For Size, return the version of
+    Shape: from 19 on, both have new versions in the same opsets.
+    """
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Return the part of each node on the device, as a number. `fused`: returns True if a node may be fused with its
-    neighbours. A fused node joins the open parts that it reads from, so they become one part. A node that is not fused closes
-    the parts that it reads from.
+    """Return, for each node on the device, the number of the part of the graph that it belongs to. `fused`: returns True if a
+    node may be fused. Such a node joins all open parts that it reads from, which then become one part. A node that is not fused
+    is a part of its own, and closes the parts that it reads from.
     """
     disjoint = _Parts()
     producers: dict[tuple[str, str], int] = {}
@@ -215,27 +229,27 @@ def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> 
 
 
 class _Parts:
-    """Parts by number, as disjoint sets. Joined parts have the same root."""
+    """The parts of a graph as disjoint sets (union-find). Each part has a number. Parts that were joined have the same root."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._closed: set[int] = set()
 
     def root(self, number: int) -> int:
-        """Return the root of a part."""
+        """Return the number that stands for a part and all parts joined with it."""
         while self._parents[number] != number:
             number = self._parents[number]
         return number
 
     def alone(self, sources: Iterable[int]) -> int:
-        """Return a new part for a node that is not fused, and close the parts that it reads from."""
+        """Return a new, closed part for a node that is not fused. Also close the parts that it reads from."""
         self._closed.update(map(self.root, sources))
         own = self._new()
         self._closed.add(own)
         return own
 
     def fused(self, sources: Iterable[int]) -> int:
-        """Return the part of a node that is fused with the parts that it reads from."""
+        """Join the open parts that a fused node reads from, and return the result. If there are none, return a new part."""
         roots = dict.fromkeys(root for source in sources if (root := self.root(source)) not in self._closed)
         if not roots:
             return self._new()
@@ -250,6 +264,6 @@ class _Parts:
 
 
 def numbered(part_of: Mapping[Key, int], keys: Iterable[Key]) -> dict[Key, int]:
-    """Return the parts of these nodes, numbered from 1 in the order of the nodes."""
+    """Return the parts of the nodes in `keys`, numbered from 1 in the order of the nodes. Nodes without a part are left out."""
     numbers: dict[int, int] = {}
     return {key: numbers.setdefault(part_of[key], len(numbers) + 1) for key in keys if key in part_of}

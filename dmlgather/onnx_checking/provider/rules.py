@@ -1,4 +1,6 @@
-"""Rules of onnxruntime's DirectML provider for nodes on DirectML. A rule is one function and one row of a table."""
+"""What onnxruntime's DirectML provider does wrong or refuses, as rules. Each rule is a function that yields faults, and a row
+of a table.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,17 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if a wrong size of the output in onnxruntime's graph differs from the size that the provider computes."""
+    """Yield a fault if onnxruntime's graph has wrong sizes for the output, which differ from those that the provider computes
+    in every run.
+    """
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
         yield from stale(case.node.outputs[0].name, case.output, case.output.sized(computed), case.failure, "")
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has a declared number for a size whose inferred size has a name. Also yield a fault
-    if the kernel is created for input sizes that are not those of the run.
+    """Yield a fault if onnxruntime's graph has a declared number for an output size that may be another in some runs. Also
+    yield a fault if the kernel is created with the session for input sizes that may be others in some runs.
     """
     graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
@@ -47,14 +51,15 @@ def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
 
 
 def differ(shape: Shape | None, computed: Shape) -> bool:
-    """Return True if two shapes have different ranks, or different numbers for a size."""
+    """Return True if two shapes have different ranks, or different numbers for the same dimension."""
     return shape is not None and (len(shape) != len(computed) or not all(map(numbers_may_be, shape, computed)))
 
 
 def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, sometimes: str) -> Iterator[Fault]:
-    """Yield a fault if a tensor's sizes in onnxruntime's graph are not the sizes that the provider computes. `failure`: the
-    consequence. `sometimes`: the consequence if the graph has numbers and the provider computes names, so that the sizes differ
-    in some runs.
+    """Yield a fault if onnxruntime's graph has other sizes for a tensor than the provider computes. `name`: the tensor.
+    `graph_type`: its type in onnxruntime's graph. `computed`: its type with the sizes that the provider computes. `failure`:
+    the consequence if they always differ. `sometimes`: the consequence if they differ in some runs, because a computed size has
+    a name.
     """
     pairs = [pair for pair in zip(graph_type.shape or (), computed.shape or (), strict=False) if isinstance(pair[0], int)]
     equalities = " and ".join(f"{printable(size)} = {number}" for number, size in pairs if isinstance(size, str))
@@ -107,7 +112,9 @@ def _lacks_axes(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault for the first dimension in which indices are always smaller than data."""
+    """Yield a fault if indices of GatherElements are always smaller than data in a dimension other than the axis. Only the
+    first such dimension is reported.
+    """
     for dimension, size, other in _unequal_sizes(case):
         if Conditions(case.model_sizes).holds((size,), (other,), 1):
             yield Fault(
@@ -120,7 +127,7 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if indices are smaller than data for some sizes."""
+    """Yield a fault if indices of GatherElements are smaller than data in some runs, but not in all."""
     if any(_has_small_indices(case)):
         return
     unequal = [(size, other) if isinstance(other, int) else (other, size) for _, size, other in _unequal_sizes(case)]
@@ -136,7 +143,9 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
-    """Yield the dimensions, but not the axis, in which indices of GatherElements may be smaller than data, with both sizes."""
+    """Yield each dimension in which indices of GatherElements may be smaller than data, with the size of data and the size of
+    indices. The axis is left out, because any size is allowed there.
+    """
     data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
@@ -151,7 +160,7 @@ def _text(size: KnownSize) -> str:
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault for each rule of DirectML that the provider's descriptor breaks. Rules in COVERED are left out."""
+    """Yield a fault for each rule of DirectML that the provider's descriptor breaks, except the rules in COVERED."""
     problem = case.problem
     if problem is None or any(0 in tensor.shape for tensor in problem.tensors) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor
@@ -175,7 +184,7 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
 
 
 COVERED = ("DML401",)
-"""Rules of DirectML for which this module has rules of its own."""
+"""Rules of DirectML that rules of this module already check, with messages about the ONNX node."""
 
 
 def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
@@ -196,7 +205,9 @@ def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _repeats_axes(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if an axis occurs twice. If the axes are a constant input, ONNX's inference refuses the model earlier."""
+    """Yield a fault if a Slice has an axis twice. Axes that are a constant input are left out, because ONNX's shape inference
+    already refuses them.
+    """
     axes = [bounds.axis for bounds in case.axes]
     axes_input = case.inputs.get("axes")
     if len(set(axes)) < len(axes) and (axes_input is None or axes_input.at not in case.placed.constants):
@@ -220,11 +231,11 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
-    """Yield a fault if a slice starts before its axis or at INT32_MIN, so that the provider takes no element although ONNX
+    """Yield a fault if a slice starts before its axis, or at INT32_MIN, so that the provider takes no element although ONNX
     does.
 
-    `stated`: True for axes whose number of elements is in onnxruntime's graph, False for the other axes. `always`: True for
-    axes with this fault for all sizes, False for axes with this fault for some sizes.
+    `stated`: True to check the axes for which onnxruntime's graph has a number as output size, False to check the others.
+    `always`: True to report faults that occur for all sizes, False to report those that occur for some sizes.
     """
     data = case.named_shape("data") or ()
     for bounds in case.axes:
@@ -282,8 +293,9 @@ def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
 
 
 class ProviderRule(NamedTuple):
-    """A rule. `verdict`: the provider's treatment of a node that breaks the rule. `certainty`: the certainty of the verdict.
-    `text`: the treatment in words, with the fields `failure` and `codes`.
+    """A rule of the provider. `code`: the code of its findings. `verdict`: what the provider does with a node that breaks it.
+    `certainty`: how certain this is. `text`: the verdict in words; `{failure}` and `{codes}` in it are replaced. `check`:
+    yields the faults of a node.
     """
 
     code: str
@@ -294,7 +306,7 @@ class ProviderRule(NamedTuple):
 
     @property
     def sometimes(self) -> bool:
-        """Return True if only some runs of a node that breaks the rule fail or differ."""
+        """Return True if a node that breaks the rule fails, or gives a different result, in some runs only."""
         return self.text in (_SOMETIMES, _SOMETIMES_OTHER)
 
 
@@ -323,9 +335,9 @@ RULES = (
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, partial(_starts_too_early, stated=False, always=True)),
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _SOMETIMES_OTHER, partial(_starts_too_early, stated=False, always=False)),
 )
-"""The rules in order of priority. The first broken rule decides the verdict."""
+"""All rules, in order of priority. A node's verdict is that of the first rule that it breaks."""
 
 
 def broken(case: ProviderCase) -> list[tuple[ProviderRule, Finding]]:
-    """Return the rules that a node breaks, with the findings."""
+    """Return each rule that a node breaks, with a finding about the node."""
     return [(rule, CODES[rule.code].finding(**fault._asdict())) for rule in RULES for fault in rule.check(case)]

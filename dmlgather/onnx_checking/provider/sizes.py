@@ -1,4 +1,4 @@
-"""Sizes that onnxruntime's DirectML provider computes for a node's output, and its treatment of a slice's bounds."""
+"""The output sizes that onnxruntime's DirectML provider computes for a node, and how it treats the bounds of a Slice."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-"""The provider clamps the bounds of a slice to this range."""
+"""The range of int32. The provider clamps starts, ends and steps of a Slice to it."""
 
 Shape = tuple[Size, ...]
 Bound = int | str
 
 
 class SlicedBounds(NamedTuple):
-    """The bounds of a Slice along one axis of data. If a bound is computed from sizes, it is the name of an expression."""
+    """The bounds of a Slice along one axis of data. A bound is a number, or the name of an expression if it depends on unknown
+    sizes.
+    """
 
     axis: int
     start: Bound
@@ -31,7 +33,9 @@ class SlicedBounds(NamedTuple):
 
 
 def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
-    """Return the axes and bounds of a Slice, or None if some are not known or they do not fit together."""
+    """Return the axes of a Slice with their bounds. Return None if some are not known, or if there are not equally many of
+    each.
+    """
     bounds: dict[str, tuple[Bound, ...]] = {}
     bounds |= {each.name: tuple(each.ints) for each in node.proto.attribute if each.name in BOUNDS and not each.ref_attr_name}
     bound_inputs = {role: value.elements for role, value in node.roles.items() if role in BOUNDS and value.name}
@@ -73,8 +77,8 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
 
 
 def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBounds) -> Conditions:
-    """Return the conditions under which ONNX takes elements along an axis of `size` elements and the provider takes none.
-    `has_elements`: the condition that the axis has elements.
+    """Return the conditions on sizes under which ONNX takes elements of a Slice along an axis and the provider takes none.
+    `size`: the size of the axis. `has_elements`: the condition that the axis has elements.
     """
     lost, start, end = has_elements.joined(), bounds.start, bounds.end
     if isinstance(bounds.step, int) and bounds.step < 0:  # both bounds lie before the axis
@@ -89,7 +93,9 @@ def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBound
 
 
 def output_sizes(node: ModelNode) -> Shape | None:
-    """Return the sizes that the provider computes for a node's output. An unknown size, or an unknown shape, is None."""
+    """Return the shape that the provider computes for a node's output. An unknown size in it is None. Return None if the shape
+    as a whole is not known.
+    """
     shapes = [value.type.shape for value in node.arrays.values()]
     missing = len(shapes) < len(ARRAYS[node.proto.op_type]) or None in shapes
     return None if missing else _SIZES[node.proto.op_type](node, *shapes)

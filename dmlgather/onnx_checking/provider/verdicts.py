@@ -1,4 +1,4 @@
-"""Verdicts of onnxruntime's DirectML provider on the nodes of the family in a model, with findings and a summary."""
+"""What onnxruntime's DirectML provider does with the gathers and slices of a model, with findings and a summary."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from dmlgather.wording import alternatives, printable
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
 
 MOST_SHOWN = 6
-"""The most operators of a chain that are shown."""
+"""The most operators that a message shows of the path from a Shape to a node."""
 
 
 @dataclass(frozen=True)
 class Provided:
-    """The provider's verdicts on a model. `nodes`: verdicts by place of the node. `findings`: pairs of a place and a finding."""
+    """What the provider does with a model. `nodes`: the verdict on each node, by place. `findings`: pairs of a place and a
+    finding. `summary`: the counts of nodes.
+    """
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]
@@ -44,8 +46,8 @@ def provided(
     judgements: Iterable[tuple[ModelNode, Judgement]],
     level: FeatureLevel,
 ) -> Provided:
-    """Return the provider's verdicts on a model at a feature level. `judgements`: the nodes of the family with DirectML's
-    verdicts. A node that no run reaches gets no verdict.
+    """Return what the provider does with each gather and slice of a model. `judgements`: these nodes, with DirectML's verdicts.
+    `level`: the feature level. A node that no run reaches gets no verdict.
     """
     refusal = refusal_of(contents, file.model.graph)
     if refusal is not None:
@@ -72,7 +74,9 @@ def provided(
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
-    """Return the part number of each node of the family on DirectML. Other nodes count as fused if their sizes are numbers."""
+    """Return the number of the part of the graph that runs each gather and slice on DirectML. Other nodes are not known to run
+    there; they are taken as fused if their sizes are numbers.
+    """
 
     def fused(node: PlacedNode) -> bool:
         case = cases.get(node.key)
@@ -87,7 +91,9 @@ def _refused(refusal: Refusal) -> ProviderNode:
 
 
 def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
-    """Return the verdict on a node, and the findings about the node. `part`: the number of the node's part."""
+    """Return what the provider does with a node, and the findings about the node. `part`: the number of the part of the graph
+    that runs the node; None if it is not on DirectML.
+    """
     breaks_onnx = any(finding.code == "EXP101" for finding in case.judgement.findings)
     if breaks_onnx and not case.since:
         return _refused_by_onnx(), []
@@ -167,9 +173,9 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield findings about nodes outside the family whose results have wrong sizes in onnxruntime's graph. It is not known on
-    which devices these nodes run. If the graph has numbers for all inputs of a node, an earlier node fails, so there is no
-    finding.
+    """Yield pairs of a place and a finding about nodes other than gathers and slices for which onnxruntime's graph has wrong
+    output sizes. They fail if DirectML runs them, which is not known. If onnxruntime's graph has numbers for all inputs, an
+    earlier node fails, so there is no finding.
     """
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:
@@ -185,8 +191,8 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int, unloaded: int = 0) -> ProviderSummary:
-    """Return the counts. `converted`: the number of ADAPTER nodes that every adapter would support if their indices were int32.
-    `unloaded`: the number of nodes whose model onnxruntime refuses to load.
+    """Return the counts of nodes by verdict. `converted`: how many of the nodes with verdict ADAPTER every adapter would run on
+    DirectML if their indices were int32. `unloaded`: how many nodes fail because onnxruntime does not load the model.
     """
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
