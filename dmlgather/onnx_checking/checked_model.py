@@ -151,7 +151,7 @@ class SizeCondition(Record):
     """The condition in words, as in `provided`: "past + seq >= 7"."""
 
     size: str
-    """The limited size: a symbol's name in the model, or an expression of several symbols: "N", "past + seq"."""
+    """The size that must lie in the range: a name in the model, or an expression of several names: "N", "past + seq"."""
 
     at_least: int
     """The minimum of the size."""
@@ -234,7 +234,7 @@ class ProviderSummary(Record):
     """Nodes that onnxruntime computes before it places nodes (constant folding)."""
 
     fails: int
-    """Nodes that make the creation of the session fail, or the run."""
+    """Nodes that make the creation of the session fail, or make the run fail."""
 
     sometimes: int = 0
     """Nodes that make only some runs fail. `fails` counts them too."""

@@ -43,8 +43,8 @@ class Contradiction:
 
 
 def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
-    """Return a declared type without the facts that contradict the inferred type: those become unknown. `may_be`: returns True
-    if its first argument, a declared size, may equal its second, an inferred size.
+    """Return the facts of a declared type that the inferred type does not contradict. The others become unknown.
+    `may_be(declared, inferred)`: returns True if a declared size may equal an inferred size.
     """
     if not same_type(declared, inferred):
         return NOTHING

@@ -173,8 +173,8 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Return the findings of a trial, and state the trial's sizes in each. A finding about the output's data type is dropped if
-    the input's data type has the same finding.
+    """Return the findings of a trial with the trial's sizes in their texts. A finding about the output's data type is dropped
+    if the input's data type has the same finding.
     """
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(

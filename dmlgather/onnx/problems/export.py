@@ -119,7 +119,7 @@ def to_directml(
     opset: int = 13,
     constants: Mapping[str, Any] | None = None,
 ) -> OperatorDesc | Descriptors | Report:
-    """Return the DirectML descriptor that does the same as an ONNX node, or a report that says why there is none.
+    """Return the DirectML descriptor of an ONNX node, or a report of why it has none.
 
     `node`: an onnx.NodeProto of Gather, GatherElements, GatherND, Slice, DepthToSpace or SpaceToDepth. `shapes`, `dtypes`: the
     shape and the data type of each input, by input name or in the order of the inputs. A data type is NumPy's type or its name,
@@ -127,8 +127,8 @@ def to_directml(
     constant inputs, as arrays or lists of integers, by input name. A constant needs no shape or type. Slice needs starts, ends,
     axes and steps here. Constant indices are checked.
 
-    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. Returns a Report if an input
-    has an unknown type, size or bound, if the node breaks a rule of its operator, or if the level cannot express the node.
+    Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. Returns a Report if an
+    input has an unknown type, size or bound, if the node breaks a rule of its operator, or if the level cannot express it.
     `docs/expressing.md` lists the reasons.
 
     To run a descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor:

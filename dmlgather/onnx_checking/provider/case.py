@@ -148,7 +148,7 @@ class ProviderCase:
     @property
     def asked(self) -> list[str]:
         """Return the data types of the node that not every adapter supports, such as "int64". The provider asks the adapter
-        whether it does.
+        about them.
         """
         names = [str(each.value.type.name) for each in self.arrays]
         return [name for name in dict.fromkeys(names) if name in ADAPTERS_TYPES]
@@ -165,7 +165,7 @@ class ProviderCase:
 
     @cached_property
     def cut(self) -> str:
-        """Return the reason why the provider does not fuse the node with its neighbours. Empty if it does."""
+        """Return the reason why onnxruntime does not fuse the node with its neighbours. Empty if it fuses the node."""
         if self.placed.control:
             return f"{self.placed.control} in the graph or around it"
         for each in self.bounds:

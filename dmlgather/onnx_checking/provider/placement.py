@@ -50,9 +50,9 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
     """A node, and where onnxruntime runs it. `chain`: for a node on the CPU, the operators on the path from a Shape or Size to
-    the node. `control`: the name of an operator with a subgraph, such as "If", in the graph or around it; empty if there is
-    none. It prevents fusion. `constants`: the positions of constant inputs. `inputs`: the types of the inputs. `fits`: True if
-    the sizes of all inputs and outputs are numbers other than 0, which fusion requires.
+    the node. `control`: the operator with a subgraph, such as "If", that prevents fusion in the node's graph; empty if there is
+    none. `constants`: the positions of constant inputs. `inputs`: the types of the inputs. `fits`: True if the sizes of all
+    inputs and outputs are numbers other than 0, which fusion requires.
     """
 
     key: Key
@@ -209,9 +209,11 @@ def version(node: NodeProto, opset: int) -> int:
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Return, for each node on the device, the number of the part of the graph that it belongs to. `fused`: returns True if a
-    node may be fused. Such a node joins all open parts that it reads from, which then become one part. A node that is not fused
-    is a part of its own, and closes the parts that it reads from.
+    """Split the work of the device into parts, as onnxruntime does. Return the part of each node on the device, as a number.
+
+    `fused`: returns True if a node may be fused with its neighbours. Such a node joins the parts that it reads from, if they
+    are still open, and these become one part. A node that is not fused is a part of its own. It closes the parts that it reads
+    from: no later node can join them.
     """
     disjoint = _Parts()
     producers: dict[tuple[str, str], int] = {}

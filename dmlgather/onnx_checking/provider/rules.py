@@ -28,8 +28,8 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has wrong sizes for the output, which differ from those that the provider computes
-    in every run.
+    """Yield a fault if the model declares wrong output sizes, and onnxruntime's graph keeps them. The provider computes other
+    sizes and fails in every run.
     """
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
@@ -37,8 +37,8 @@ def _is_stale(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has a declared number for an output size that may be another in some runs. Also
-    yield a fault if the kernel is created with the session for input sizes that may be others in some runs.
+    """Yield a fault if the model declares a number for an output size that has a name in inference: runs with another size
+    fail. Also yield a fault if the kernel is created with the session, from input sizes that differ from those of some runs.
     """
     graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
@@ -231,11 +231,11 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
-    """Yield a fault if a slice starts before its axis, or at INT32_MIN, so that the provider takes no element although ONNX
-    does.
+    """Yield a fault if a slice starts before its axis, or at INT32_MIN. The provider then takes no element, although ONNX does.
 
-    `stated`: True to check the axes for which onnxruntime's graph has a number as output size, False to check the others.
-    `always`: True to report faults that occur for all sizes, False to report those that occur for some sizes.
+    `stated`: True to check only axes with a known output size in onnxruntime's graph, because there the provider fails. False
+    to check only the other axes, because there the result differs. `always`: True to report faults that occur for all sizes,
+    False to report faults that occur for some sizes.
     """
     data = case.named_shape("data") or ()
     for bounds in case.axes:

@@ -33,8 +33,8 @@ class SlicedBounds(NamedTuple):
 
 
 def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
-    """Return the axes of a Slice with their bounds. Return None if some are not known, or if there are not equally many of
-    each.
+    """Return the axes of a Slice with their bounds. Return None if some are not known, or if starts, ends, axes and steps have
+    different lengths.
     """
     bounds: dict[str, tuple[Bound, ...]] = {}
     bounds |= {each.name: tuple(each.ints) for each in node.proto.attribute if each.name in BOUNDS and not each.ref_attr_name}
