@@ -29,7 +29,7 @@ INT64_HIGHEST = 2**63 - 1
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
     """Yield a fault if the model declares wrong output sizes, and onnxruntime's graph keeps them. The provider computes other
-    sizes and fails in every run.
+    sizes, so the node always fails.
     """
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
