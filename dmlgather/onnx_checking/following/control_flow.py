@@ -140,8 +140,8 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return the types of a Scan's outputs. The state variables keep the types of their initial values. Return None if the
-    types are not found, and for other operators. `run`: visits the body.
+    """Return the types of a Scan's outputs. A state variable has the same shape in all iterations, as ONNX requires. Return
+    None if the types are not found, and for other operators. `run`: visits the body.
     """
     body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
     types = None if body is None or node.op_type != "Scan" else scan_body_types(node, body, scope.type)

@@ -64,7 +64,7 @@ def within(domain: str, entries: Entries) -> Entries:
 
 
 SAME = same_rank()
-"""The rank rule of operators with an output that has the rank of the first input."""
+"""The rank rule of operators that keep the rank of their first input."""
 
 RANKED = OperatorEntry(rank=SAME)
 

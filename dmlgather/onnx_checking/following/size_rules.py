@@ -302,8 +302,8 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
 
 
 def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
-    """Return a rank rule for operators with inputs and outputs of equal rank. `inputs`, `outputs`: the number of first inputs
-    and first outputs to which this applies; None for all.
+    """Return a rank rule for operators with inputs and outputs of equal rank. `inputs`, `outputs`: how many inputs and outputs
+    it applies to, counted from the first; None for all.
     """
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:

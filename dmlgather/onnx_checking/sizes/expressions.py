@@ -268,9 +268,9 @@ def _parts(value: Any) -> int:
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
-    """Return a quotient or a remainder of two expressions. A divisor counts as different from 0, because a model that runs
-    divides by nothing else. Return None if the divisor is still symbolic after simplification, because sympy 1.14 assumes that
-    such a quotient has no upper limit.
+    """Return a quotient or a remainder of two expressions. A symbolic divisor is taken to be different from 0, because a model
+    that runs never divides by 0. Return None if the divisor is still symbolic after simplification, because sympy 1.14 assumes
+    that such a quotient has no upper limit.
     """
     if right.is_zero or not (left.is_integer and right.is_integer):
         return None

@@ -197,8 +197,9 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
     "Max": _most,
     "Mod": _modulo,
 }
-"""The bounds of the sympy functions that occur in expressions, by the name of the sympy class. `_OF_ONE` has the functions of
-one operand. Functions of several operands are applied to two at a time.
+"""For each sympy function that occurs in expressions: how the bounds of its result follow from the bounds of its operands. The
+keys are the names of the sympy classes. `_OF_ONE` has the functions of one operand. Functions of several operands are applied
+to two at a time.
 """
 
 

@@ -51,8 +51,8 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Yield the boundaries where the number of taken elements may change its form: where a bound equals 0, the size or the
-        other bound, or is one step away.
+        """Yield the boundaries where the number of taken elements may follow another formula: where a bound equals 0, the size
+        or the other bound, or is one step away.
         """
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)

@@ -23,7 +23,9 @@ for example "data[0]".
 """
 
 MOST_UNIT = 64
-"""The largest unit for which a size that is a multiple of the unit is certainly found."""
+"""If a size must be a multiple of a unit up to this number, the search certainly finds a multiple. For a larger unit, it may
+find none.
+"""
 
 MOST_COMBINATIONS = 16
 """The most combinations of positive and negative slice bounds that are tried for a node."""
@@ -67,10 +69,10 @@ class NodeSizes:
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Numbers for the unknown sizes with which a node is checked. `values`: for each trial, a number for each symbol. Ordinary
-    values come first. `provided`: the conditions that all trials meet; under them, no tensor is empty. `possible`: True if some
-    sizes meet the conditions. False if none do; then there is one trial, and checking it shows the fault. None if no such sizes
-    were found, but some may exist.
+    """Numbers for the unknown sizes of a node, to check the node with them. `values`: for each trial, a number for each symbol.
+    Trials with several elements per dimension come first, the smallest sizes last. `provided`: the conditions that all trials
+    meet; under them, no tensor is empty. `possible`: True if some sizes meet the conditions. False if none do; then there is
+    one trial, and checking it shows the fault. None if no such sizes were found, but some may exist.
     """
 
     values: list[dict[str, int]]
@@ -87,9 +89,9 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
 
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
     """Choose numbers for the unknown sizes of a node, so that the trials together show everything that DirectML may do with it.
-    There are trials with ordinary sizes, with sizes that DirectML treats differently, and with the smallest sizes. `clamped`:
-    True if symbolic bounds of a slice may lie outside their axes, where they are clamped. If False, they lie within their axes
-    where possible.
+    There are trials with several elements per dimension, with other cases that DirectML treats differently, such as a slice
+    that takes all elements, and with the smallest sizes. `clamped`: True if symbolic bounds of a slice may lie outside their
+    axes, where they are clamped. If False, they lie within their axes where possible.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
