@@ -89,8 +89,8 @@ def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
 
 
 def packed_product(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a product with a packed matrix. Its shape is [K, N], or [N, K] if an attribute says that it is
-    transposed.
+    """Infer the type of a product with a packed matrix. The matrix has the shape [K, N], or [N, K] if the attribute transB is
+    1.
     """
     data = call.shape(0)
     columns = call.integers["N" if call.integers.get("transB", 1) else "K"]
