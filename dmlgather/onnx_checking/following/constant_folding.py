@@ -1,8 +1,10 @@
-"""Constant folding: values that follow from constants and from shapes, even if some sizes are unknown.
+"""Constant folding: the values of tensors that follow from constants and from the shapes of other tensors, even if some sizes
+are symbolic.
 
 If all inputs of a node are known numbers, the function in its operator entry computes the outputs. If the entry has no
-function, ONNX's reference evaluator computes them, which is slower. If some elements are names of sizes, the rule depends on
-the operator. An operator that moves elements runs on element positions. An operator that computes elements runs on the names.
+function, ONNX's reference evaluator computes them, which is slower. If some elements are symbolic sizes, there are two cases.
+For an operator that moves elements, the function runs on the positions of the elements. For an operator that computes elements,
+the entry has a rule for symbolic sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def fold(call: KnownNode) -> list[Value]:
-    """Return the values of a node's outputs. An output that is not known has an Unknown. The node is in ONNX's own domain."""
+    """Compute the outputs of a node as far as they are known before the model runs. Return an Unknown for each other output.
+    The node must have an operator in ONNX's own domain.
+    """
     node = call.node
     try:
         outputs = _folded(call)
@@ -56,7 +60,7 @@ def _folded(call: KnownNode) -> list[Value] | Unknown:
 
 
 def _by_entry(call: KnownNode) -> list[Value] | Unknown:
-    """Return the output by the entry's rule for inputs with names of sizes."""
+    """Compute the output with the rule in the operator entry that accepts symbolic sizes."""
     output = entry_of(call.node).computed(call)
     if output is None:
         return _why(call)
@@ -76,7 +80,9 @@ def _why(call: KnownNode) -> Unknown:
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
-    """Return the reason why a node's outputs are not known. `passes_on`: True if known inputs give known outputs."""
+    """Return the reason why a node's outputs are not known. `values`: the values of its inputs. `passes_on`: True if the
+    outputs could be computed from known inputs. Then the reason is an unknown input, if there is one.
+    """
     unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
     of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
@@ -88,7 +94,9 @@ def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on
 
 
 def _may_be_partly(call: KnownNode) -> bool:
-    """Return True for a Concat that may have known and unknown elements, because only some of its inputs are known."""
+    """Return True for a Concat whose output may be partly known, because only some of its inputs are known. The inputs must be
+    small and have known shapes.
+    """
     if call.node.op_type != "Concat" or not any(map(is_known, call.values)):
         return False
     pairs = zip(call.types, call.values, strict=True)
@@ -96,13 +104,16 @@ def _may_be_partly(call: KnownNode) -> bool:
 
 
 def _small(type_: PartialType) -> tuple[int, ...] | None:
-    """Return the shape if it is known and has at most KEPT_ELEMENTS elements, else None."""
+    """Return the shape of a tensor with at most KEPT_ELEMENTS elements. Return None if the tensor is larger or its shape is not
+    known.
+    """
     return None if type_.numbers is None or math.prod(type_.numbers) > KEPT_ELEMENTS else type_.numbers
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:
-    """Return the outputs of an operator that moves elements. `pool` lists the elements of all inputs, and the operator moves
-    positions in `pool`. Position 0 holds the number 0, because Pad fills with 0.
+    """Compute the outputs of an operator that moves elements, such as Concat or Slice, if some elements are symbolic sizes. All
+    elements are listed in `pool`, and the operator runs on their positions in `pool`. Position 0 is the number 0, because Pad
+    fills with 0.
     """
     inputs = entry_of(call.node).moves
     # Concat of [N, 3] and [7]: `pool` is [0, N, 3, 7]. The operator joins [1, 2] and [3]. Its output [1, 2, 3] means [N, 3, 7].
@@ -146,7 +157,9 @@ def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | 
 
 @dataclass(frozen=True, eq=False)
 class _OpenSize:
-    """A size that is unknown or has a name, for functions that only copy sizes. Comparing it raises TypeError."""
+    """A size that is unknown or symbolic, inside the shape of a ShapeArray. The function of an operator may copy it. Comparing
+    it raises TypeError, so a function that needs the number fails.
+    """
 
     size: Size
 
@@ -157,8 +170,9 @@ class _OpenSize:
 
 
 def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
-    """Return the output shapes of an operator that moves elements. Its function runs on arrays that have shapes but no
-    elements. Returns None if the operator has no function, or if an input is not known whose elements the function reads.
+    """Compute the output shapes of an operator that moves elements, such as Transpose, if some sizes are unknown or symbolic.
+    The operator's function runs on ShapeArrays, which have no elements. Return None if the operator has no function, or if it
+    needs the elements of an unknown input.
     """
     entry = entry_of(call.node)
     if entry.moves == () or entry.run is None or in_family(call.node):

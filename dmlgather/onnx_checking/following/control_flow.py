@@ -1,4 +1,4 @@
-"""If, Loop and Scan: the values and types of their outputs, and the branch of an If that runs."""
+"""The values and types of the outputs of If, Loop and Scan, and the branch that an If takes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ if TYPE_CHECKING:
 BRANCHES = ("else_branch", "then_branch")
 
 MOST_ITERATIONS = KEPT_ELEMENTS
-"""The most iterations of a loop that are followed. Loops that compute a shape have fewer."""
+"""The most iterations of a Loop that are computed one by one. Beyond this, the outputs are unknown. Loops that compute a shape
+have fewer iterations.
+"""
 
 MOST_WIDENINGS = 4
-"""The most passes over a loop's body to find types that hold in every iteration."""
+"""The most passes over a Loop's body to find types that are true in every iteration. Beyond this, the types are unknown."""
 
 Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], Scope | None]
-"""A function that visits the nodes of a graph and returns the graph's scope, or None if the visit takes too many steps. Its
-arguments are the graph, the values of the graph's inputs, and their types.
+"""A function that visits the nodes of a subgraph. Its arguments are the subgraph, the known values of its inputs, and their
+types. It returns the scope with all values and types, or None if the visit takes too many steps.
 """
 
 
 def taken_branch(node: NodeProto, scope: Scope) -> str | None:
-    """Return the name of the attribute with the branch that an If runs. Returns None if it is not known, and for other nodes."""
+    """Return the attribute with the branch that an If takes: "then_branch" or "else_branch". Return None if the condition is
+    not known, and for other operators.
+    """
     if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
         return None
     condition = scope.value(node.input[0])
@@ -43,8 +47,8 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the values and types of an If's outputs. They come from the branch that runs. If it is not known which branch runs,
-    they are the facts that hold for both branches.
+    """Store the values and types of an If's outputs in `scope`. They are those of the branch that the If takes. If the
+    condition is not known, they are what is true for both branches. `inside`: the scope of each branch, by attribute name.
     """
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
@@ -61,8 +65,9 @@ def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) ->
 
 
 def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | None:
-    """Return a message if the branches of an If give an output different data types, else None. ONNX and onnxruntime refuse the
-    If even if one of these branches never runs.
+    """Return a message if the two branches of an If give the same output different data types. Return None if they do not. ONNX
+    and onnxruntime refuse such a model even if one branch is never taken. `inside`: the scope of each branch, by attribute
+    name.
     """
     scopes = [inside[branch] for branch in BRANCHES if branch in inside] if node.op_type == "If" else []
     for name, results in zip(node.output, zip(*(inner.results for inner in scopes), strict=False), strict=False):
@@ -74,8 +79,9 @@ def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | No
 
 
 def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], list[PartialType]] | None:
-    """Return the values and types of a Loop's outputs, after visiting its body once per iteration. Returns None if the
-    condition of an iteration is not known, if there are too many iterations, and for other nodes.
+    """Compute the outputs of a Loop by visiting its body once for each iteration. Return their values and types. Return None if
+    a condition is not known, if there are more than MOST_ITERATIONS iterations, and for other operators. `run`: visits the
+    body.
     """
     body = _body(node)
     if body is None:
@@ -111,8 +117,9 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], 
 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return types of a Loop's outputs that hold after any number of iterations. Returns None if none are found, and for other
-    nodes. The types of carried values are loop invariants: they hold at first, and each iteration preserves them.
+    """Return types of a Loop's outputs that are true after any number of iterations. The types of carried values are loop
+    invariants: they are true before the first iteration, and each iteration preserves them. Return None if no such types are
+    found, and for other operators. `run`: visits the body.
     """
     body = _body(node)
     if body is None:
@@ -133,7 +140,9 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return the types of a Scan's outputs. Returns None if they are not found, and for other nodes. States keep their shapes."""
+    """Return the types of a Scan's outputs. A state variable has the same shape in all iterations, as ONNX requires. Return
+    None if the types are not found, and for other operators. `run`: visits the body.
+    """
     body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
     types = None if body is None or node.op_type != "Scan" else scan_body_types(node, body, scope.type)
     if body is None or types is None or len(body.output) != len(node.output):
@@ -152,8 +161,8 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
-    """Return the types of the inputs of a Scan's body. `type_of`: returns the type of a name. Returns None if the body's inputs
-    do not match the node's inputs. In opset 8 they do not match.
+    """Return the types of the inputs of a Scan's body: the state variables, then one slice of each scan input. Return None if
+    body and node have different numbers of inputs, as always in opset 8. `type_of`: returns the type of a value by its name.
     """
     types, count = list(map(type_of, node.input)), _scan_input_count(node)
     if len(body.input) != len(types) or count > len(types):
@@ -168,13 +177,15 @@ def _scan_input_count(node: NodeProto) -> int:
 
 
 def _axes(node: NodeProto, name: str, count: int) -> list[int]:
-    """Return the `count` axes in an attribute of a Scan. They are 0 if the attribute is missing or has another length."""
+    """Return a list of axes from an attribute of a Scan. `count`: the length that the list must have. If the attribute is
+    missing or has another length, all axes are 0.
+    """
     axes = next((list(each.ints) for each in node.attribute if each.name == name), [])
     return axes if len(axes) == count else [0] * count
 
 
 def _without_axis(type_: PartialType, axis: int) -> PartialType:
-    """Return the type of a tensor's slices along an axis."""
+    """Return the type of a tensor after one axis has been removed, as for a slice of size 1 along this axis."""
     if type_.shape is None or not -len(type_.shape) <= axis < len(type_.shape):
         return type_.sized(None)
     position = axis % len(type_.shape)
@@ -182,7 +193,7 @@ def _without_axis(type_: PartialType, axis: int) -> PartialType:
 
 
 def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
-    """Return the type of `size` values of type `type_`, stacked along a new axis."""
+    """Return the type of a stack of `size` tensors of the same type. `axis`: the new axis along which they are stacked."""
     if type_.shape is None or not -len(type_.shape) <= axis + (axis < 0) <= len(type_.shape):
         return type_.sized(None)
     position = axis % (len(type_.shape) + 1)
@@ -190,7 +201,9 @@ def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
 
 
 def _body(node: NodeProto) -> GraphProto | None:
-    """Return the body of a Loop. Returns None if it does not match the node's inputs and outputs, and for other nodes."""
+    """Return the body of a Loop. Return None for other operators, and if the numbers of inputs and outputs of body and node do
+    not match.
+    """
     bodies = [graph for name, graph in subgraphs(node) if name == "body"]
     if node.op_type != "Loop" or len(bodies) != 1 or len(node.input) < 2:
         return None

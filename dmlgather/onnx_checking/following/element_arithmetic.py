@@ -1,4 +1,4 @@
-"""Arithmetic on elements. An element is a number, the name of a size, or unknown."""
+"""Arithmetic on the elements of tensors, if an element may be a number, a symbolic size or unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Unknown, plain
 
 Element = int | float | str | Unknown
-"""A number, the name of an expression of sizes, or the reason why the element is not known."""
+"""An element of a tensor: a number, the text of a symbolic size, or an Unknown with the reason why it is not known."""
 
 
 def _and(one: Element, two: Element) -> Element:
@@ -48,26 +48,33 @@ _RELATIONS: Mapping[str, tuple[str, bool]] = {
     "greater": (">", True),
     "greater_equal": (">=", True),
 }
-"""By comparison: a relation for `Sizes.compare`, and the answer of `Sizes.compare` for which the comparison is true."""
+"""For each comparison: the sign that `Sizes.compare` takes, and the answer that makes the comparison true. "not_equal" is true
+if "=" is False.
+"""
 
 _LOGIC: Mapping[str, Callable[..., Element]] = {"and": _and, "or": _or, "not": _not, "where": _select}
-"""Operations on bools. The result of False and Unknown is False, for example."""
+"""Operations on bools with unknown operands. For example, False and Unknown is False."""
 
 
 def folded(operation: str) -> Callable[..., Any]:
-    """Return a rule that reduces all operands by an operation on two operands."""
+    """Return an element rule that applies a binary operation to the operands from left to right, as `functools.reduce` does.
+    The rule's arguments are an Arithmetic and the operands.
+    """
     return lambda compute, *operands: compute.fold(operation, operands)
 
 
 def applied(operation: str) -> Callable[..., Any]:
-    """Return a rule that applies an operation to all operands at once."""
+    """Return an element rule that applies an operation to its operands. The rule's arguments are an Arithmetic and the
+    operands.
+    """
     return lambda compute, *operands: compute(operation, *operands)
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic on the elements of one node. `unknown`: returns an Unknown; its arguments are the reason, and the sizes in the
-    reason. `integers`: True if the elements are integers. `attributes`: the node's attributes with one number.
+    """Computes with the elements of one node's inputs. `sizes`: the symbolic sizes of the model. `unknown`: a function that
+    makes an Unknown; its arguments are the reason, and the sizes that the reason is about. `integers`: True if the elements are
+    integers, so quotients are rounded. `attributes`: the attributes of the node with a single number.
     """
 
     sizes: Sizes
@@ -76,7 +83,9 @@ class Arithmetic:
     attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
-        """Return the result of an operation: one of `Sizes.compute`, a comparison, "and", "or", "not" or "where"."""
+        """Apply an operation to elements. `operation`: an arithmetic operation of `Sizes.compute`, a comparison such as
+        "less_equal", or "and", "or", "not" or "where". The result is an Unknown if it is not known.
+        """
         if operation in _LOGIC:
             return _LOGIC[operation](*operands)
         if operation in _RELATIONS:
@@ -97,11 +106,15 @@ class Arithmetic:
         return result
 
     def fold(self, operation: str, operands: Sequence[Element]) -> Element:
-        """Return `operands` reduced by an operation on two operands. There must be at least one operand."""
+        """Apply a binary operation to the operands from left to right, as `functools.reduce` does. There must be at least one
+        operand.
+        """
         return reduce(partial(self, operation), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:
-        """Return True if "left relation right" holds, False if it does not, or an Unknown. `relation`: one of RELATIONS."""
+        """Compare two elements. Return True or False if the answer is the same for all values of the symbols, otherwise an
+        Unknown. `relation`: a key of `expressions.RELATIONS`, such as "<=".
+        """
         numbers = self._plain((left, right))
         if isinstance(numbers, Unknown):
             return numbers
@@ -120,8 +133,9 @@ class Arithmetic:
 
 
 def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:
-    """Return the output of a rule for single elements, with NumPy's broadcasting. `inputs`: arrays, or None for an input that
-    is left out. ValueError if the shapes do not fit or the output is too large.
+    """Apply an element rule to each element of the inputs, with NumPy's broadcasting. `rule`: its arguments are `compute` and
+    one element of each input. `inputs`: the arrays; None for an input that is left out. `dtype`: the data type of the output.
+    ValueError if the shapes cannot be broadcast, or if the output has more than KEPT_ELEMENTS elements.
     """
     shape = np.broadcast_shapes(*(array.shape for array in inputs if array is not None))
     count = math.prod(shape)
@@ -132,14 +146,14 @@ def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Arr
 
 
 def range_length(compute: Arithmetic, start: Element, limit: Element, step: Element) -> KnownSize | None:
-    """Return the number of elements of Range."""
+    """Return the number of elements in the output of ONNX's Range, or None if it is not known."""
     length = compute("maximum", compute("ceil", compute("divide", compute("subtract", limit, start), step)), 0)
     return length if isinstance(length, int | str) else None
 
 
 def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Return an array of `dtype`, or of objects if not all elements are numbers. Numbers that `dtype` cannot hold become
-    Unknown.
+    """Build an array from elements. Its data type is `dtype` if all elements are numbers, otherwise object. An integer outside
+    the range of `dtype` becomes an Unknown.
     """
     if dtype.kind in "iu":
         info = np.iinfo(dtype)

@@ -1,4 +1,6 @@
-"""Rules that compute elements. A rule computes one element of an output, or all elements from inputs with names of sizes."""
+"""Rules that compute the elements of outputs from inputs with symbolic sizes. Some rules compute a single element, and others
+the whole output.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,27 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, is_known
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
-"""Number types that count as able to hold every size. float32 rounds sizes from 2^24 on, but models do not have such sizes."""
+"""Numeric data types that can hold every size. float32 rounds integers above 2^24, but models do not have such sizes."""
 
 # Rules for one element of the output. The arguments are the elements of the inputs at one position.
 
 
 def divide(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Return a quotient. A quotient of integers is rounded towards 0."""
+    """Divide two elements. The quotient of integers is rounded towards 0."""
     return compute("truncate_divide" if compute.integers else "divide", left, right)
 
 
 def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Return a remainder. It has the sign of the divisor. If the attribute `fmod` is set, it has the sign of the dividend."""
+    """Return the remainder of a division, as ONNX's Mod. It has the sign of the divisor. If the attribute `fmod` is 1, or for
+    floats, it has the sign of the dividend.
+    """
     truncates = compute.attributes.get("fmod", 0) or not compute.integers
     return compute("truncate_modulo" if truncates else "floor_modulo", left, right)
 
 
 def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
-    """Return `value`, raised to at least `min` and then lowered to at most `max`. If `min` is greater than `max`, the result is
-    `max`. Before version 11, `min` and `max` are attributes.
+    """Limit a number to the range from `min` to `max`. If `min` exceeds `max`, the result is `max`. Before version 11 of Clip,
+    `min` and `max` are attributes.
     """
     min, max = compute.attributes.get("min", min), compute.attributes.get("max", max)  # noqa: A001 - as above
     above = value if min is None else compute("maximum", value, min)
@@ -41,12 +45,12 @@ def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> A
 
 
 def relu(compute: Arithmetic, value: Any) -> Any:
-    """Return the value, raised to at least 0."""
+    """Return the maximum of the element and 0."""
     return compute("maximum", value, 0)
 
 
 def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
-    """Return a power with the exponent 1, 2 or 3."""
+    """Raise an element to a power. The exponent must be 1, 2 or 3; for other exponents the result is unknown."""
     if isinstance(exponent, int | float) and exponent in (1, 2, 3):
         return compute.fold("multiply", [base] * int(exponent))
     return Unknown("a power of a size that is not known")
@@ -56,7 +60,9 @@ def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
-    """Return a rule that reduces along axes by an operation on two operands."""
+    """Return a rule for an operator that reduces along axes, such as ReduceMax. `operation`: the binary operation that combines
+    two elements.
+    """
 
     def rule(call: KnownNode) -> Value:
         axes: Sequence[int] | None = call.ints("axes")
@@ -80,7 +86,9 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
 
 
 def cast(call: KnownNode) -> Value:
-    """Return the elements in another type. Elements become Unknown if the type does not hold every size."""
+    """Convert elements to another data type, as ONNX's Cast. Symbolic sizes become Unknown if the new type cannot hold every
+    size.
+    """
     target, source, compute = data_type(call.integers["to"]), call.data, call.arithmetic()
     if target is None:
         raise ValueError("to is no data type")
@@ -100,7 +108,7 @@ def cast(call: KnownNode) -> Value:
 
 
 def range_elements(call: KnownNode) -> Value | None:
-    """Return the elements of Range, or None if their number is not known or too large."""
+    """Return the elements of ONNX's Range. Return None if their number is not known or exceeds KEPT_ELEMENTS."""
     start, limit, step = (np.asarray(value).item(0) for value in call.values)
     compute = call.arithmetic(call.data)
     number = range_length(compute, start, limit, step)
@@ -110,7 +118,7 @@ def range_elements(call: KnownNode) -> Value | None:
 
 
 def shape(call: KnownNode) -> Value:
-    """Return the sizes of the first input, each a number or a name."""
+    """Return the output of ONNX's Shape: the sizes of the first input, each a number or symbolic."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes
@@ -120,7 +128,7 @@ def shape(call: KnownNode) -> Value:
 
 
 def size(call: KnownNode) -> Value:
-    """Return the product of the first input's sizes."""
+    """Return the output of ONNX's Size: the product of the first input's sizes."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes

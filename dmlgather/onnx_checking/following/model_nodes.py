@@ -1,4 +1,6 @@
-"""Search for gathers and slices in a model, its subgraphs and functions, with the known facts about their inputs."""
+"""Finds the gathers and slices in a model, its subgraphs and its local functions, with all that is known about their inputs
+before the model runs.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,15 @@ if TYPE_CHECKING:
 # ONNX's shape inference only goes forwards, and stops at a value of unknown shape.
 
 MOST_ROUNDS = 8
-"""The most passes over a graph. A pass visits all nodes forwards and then backwards, so it infers ranks along a whole chain."""
+"""The most passes over a graph to infer ranks. A pass visits all nodes forwards and then backwards, so a rank travels along a
+whole chain of nodes in one pass.
+"""
 
 
 def learn_ranks(graph: GraphProto, scope: Scope) -> None:
-    """Store the ranks of a graph's own values that follow from other ranks in it. Confirmed ranks are used first."""
+    """Infer the unknown ranks of the values in a graph from the known ranks of other values, and store them in `scope`. Ranks
+    that shape inference confirms are used first. Ranks that are only declared are used for what remains.
+    """
     lacking = {name for name in (*scope.values, *scope.types) if scope.type(name).shape is None}
     confirmed = _ranks(graph, scope, lacking, scope.unconfirmed)
     unconfirmed = _ranks(graph, scope, lacking - confirmed.keys(), set()) if scope.unconfirmed else {}
@@ -53,7 +59,9 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
 
 
 def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str]) -> dict[str, int]:
-    """Return the ranks of values in `lacking` that follow from other ranks. `unsure`: values whose ranks are not used."""
+    """Infer the ranks of values from the ranks of other values. `lacking`: the values without a known rank. `unsure`: values
+    with a rank that is only declared; it is not used, and it is inferred like an unknown one.
+    """
     lacking |= unsure
     ranks: dict[str, int] = {}
 
@@ -77,13 +85,16 @@ def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str])
 
 
 CHANGING = "another value in each iteration of the"
-"""The reason why a value in a graph that runs several times is not known."""
+"""The start of the reason why a value is not known in a graph that runs several times. The kind of node follows, for example
+"Loop".
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """An input or output of a node. `name`: empty for an input that is left out. `elements`: the known elements, or the reason
-    why none is known. `undefined`: the reason why a node cannot read it; None if it can.
+    """What is known about an input or output of a node. `name`: empty for an input that is left out. `elements`: the known
+    elements, or an Unknown with the reason why none is known. `undefined`: the reason why the node cannot read this name, for
+    example because a later node defines it; None if it can.
     """
 
     name: str
@@ -93,14 +104,15 @@ class NodeValue:
 
     @property
     def names(self) -> list[str]:
-        """Return the names among its elements."""
+        """Return the symbolic sizes among the elements."""
         return [each for each in self.elements.flat if isinstance(each, str)] if is_partly(self.elements) else []
 
 
 @dataclass(frozen=True, slots=True)
 class ModelNode:
-    """A node of the family in a model. `place`: its path, unique in the model. `graph`: the path of the graph around it.
-    `index`: its position in that graph. `unreached`: the reason why no run of the model reaches the node, or None.
+    """A gather or slice in a model. `place`: a path to the node that is unique in the model. `graph`: the path of the graph
+    that contains it. `index`: its position in that graph. `unreached`: the reason why no run of the model executes the node;
+    None if a run may execute it. `is_shape_computation`: True if the outputs serve only to compute shapes.
     """
 
     place: str
@@ -115,39 +127,43 @@ class ModelNode:
 
     @property
     def roles(self) -> dict[str, NodeValue]:
-        """Return the inputs by the operator's names for them."""
+        """Return the inputs by their names in ONNX's operator schema, for example "data" and "indices"."""
         return dict(zip(INPUTS[self.proto.op_type], self.inputs, strict=False))
 
     @property
     def arrays(self) -> dict[str, NodeValue]:
-        """Return the inputs whose elements need not be known, by role."""
+        """Return the inputs that may hold data unknown before the run, by their names in the schema. Others, such as the bounds
+        of a slice, must be known.
+        """
         return dict(zip(ARRAYS[self.proto.op_type], self.inputs, strict=False))
 
     @property
     def numbers(self) -> dict[str, Array]:
-        """Return the elements of the arrays whose elements are all known numbers, by role."""
+        """Return the elements of the inputs in `arrays`, for those inputs that are completely known."""
         return {role: value.elements for role, value in self.arrays.items() if is_known(value.elements)}
 
     @property
     def integers(self) -> dict[str, int]:
-        """Return the attributes with one integer."""
+        """Return the attributes that hold a single integer, by name."""
         return integers_of(self.proto)
 
     @property
     def lacks_types(self) -> bool:
-        """Return True if the type or rank of a defined input is not known."""
+        """Return True if the data type or the rank of an input is not known. Inputs that are left out or not defined do not
+        count.
+        """
         types = [value.type for value in self.inputs if value.name and not value.undefined]
         return any(type_.name is None or (type_.dtype is not None and type_.shape is None) for type_ in types)
 
 
 UNCALLED = "nothing calls the function"
-"""The reason why no run reaches the nodes of a function."""
+"""The reason why the nodes of a local function are never executed."""
 
 
 class UndefinedRead(NamedTuple):
-    """A use of a name that is not defined before. A node reads the name, or it is an output of a graph. `place`: the place of
-    the node or graph. `role`: "outputs" for an output of a graph, else empty. `called`: False in a function that nothing calls.
-    `is_judged`: True for a node of the family.
+    """A name that is used before any node or input defines it, by a node or as the output of a graph. `place`: the path of the
+    node or graph. `role`: "outputs" for the output of a graph; empty for a node. `reason`: why the name is not defined.
+    `called`: False in a local function that nothing calls. `is_judged`: True if the node is a gather or slice.
     """
 
     place: str
@@ -159,8 +175,8 @@ class UndefinedRead(NamedTuple):
 
 
 class RepeatedNames(NamedTuple):
-    """A graph in which several nodes or values have one name. `names`: these names, with the number of nodes or values.
-    `called`: False for a function that nothing calls.
+    """A graph in which several nodes, or several values, have the same name. `graph`: the path of the graph. `names`: each
+    repeated name, with the number of nodes or values that have it. `called`: False in a local function that nothing calls.
     """
 
     graph: str
@@ -170,15 +186,16 @@ class RepeatedNames(NamedTuple):
 
 @dataclass
 class ModelContents:
-    """The nodes of a model.
+    """All that the check needs to know about a model.
 
-    `nodes`: the nodes of the family. `others`: the number of other nodes, by operator. `remarks`: why shapes are missing, by
-    graph. `undefined`: reads of names that are not defined before. `repeated_names`, `redefined`: graphs in which several
-    nodes, or several values, have one name. `malformed`: other nodes that break their operator's schema: place, node, opset and
-    reason. `sizes`: the expressions behind the names of sizes. `origins`: the model input that decides a symbol. `makers`: the
-    node that makes a symbol, as in `ModelSizes`. `contradictions`: tensors whose declared type is not the inferred one.
-    `runtime_types`: types that onnxruntime keeps and that differ from the inferred ones, by the path of the graph and the
-    tensor.
+    `nodes`: the gathers and slices. `others`: the number of other nodes, by operator. `remarks`: for graphs in which shape
+    inference failed, the reason, by the path of the graph. `undefined`: names that are used before they are defined.
+    `repeated_names`: graphs in which several nodes have one name. `redefined`: graphs in which several values have one name.
+    `malformed`: other nodes that do not match their operator's schema, each with its path, the node, its opset and the reason.
+    `sizes`: the symbolic sizes. `origins`: for each symbol, the model input that decides it. `makers`: for each symbol, the
+    first node with an output of that size. `contradictions`: values with a declared type that contradicts the inferred one.
+    `runtime_types`: the types that onnxruntime uses where they differ from the inferred ones, by the path of the graph and the
+    name of the value.
     """
 
     opsets: dict[str, int]
@@ -198,8 +215,8 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Return all nodes of a model. The nodes of the main graph come first, then the nodes of each local function, with facts
-    that hold for all calls of the function.
+    """Visit all nodes of a model, and return what is known about them. The nodes of the main graph come first. Then come the
+    nodes of each local function, with what is true for all its calls.
     """
     visitor = _Visitor(file)
     visitor.visit_model()
@@ -211,14 +228,14 @@ class _Visitor:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
         self.idle_calls: dict[Key, FunctionCall] = {}
-        """Calls that no run reaches. They count only for functions without other calls."""
+        """Calls of local functions that no run executes. They are used only for functions without other calls."""
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """The reason why no run reaches the visited graph, or None. `idle_calls` has the calls in unreached graphs."""
+        """The reason why no run executes the visited graph, or None. Calls in such a graph are stored in `idle_calls`."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(
             opsets, self.model.ir_version, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers
@@ -248,7 +265,9 @@ class _Visitor:
         ]
 
     def _outermost(self, graph: GraphProto, path: str, scope: Scope, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
-        """Visit the main graph or the graph of a function. `remark`: why its shapes could not be inferred."""
+        """Visit the main graph or the graph of a local function, and all graphs inside it. `path`: empty for the main graph.
+        `remark`: the reason why shape inference failed, or empty.
+        """
         before = len(self.contents.nodes)
         for value in graph.input:
             self.names.note_origin(scope.types[value.name].shape, value.name)
@@ -302,7 +321,9 @@ class _Visitor:
         self.contents.undefined += [UndefinedRead(path, "outputs", *pair, called, False) for pair in missing.items()]
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
-        """Record the contradicted types of `names`, which are outputs of `node` or inputs of a graph inside it."""
+        """Record the values among `names` whose declared type contradicts the inferred one. They are outputs of `node`, or
+        inputs of a graph inside it.
+        """
         for name in names:
             if name in scope.runtime_types:
                 self.contents.runtime_types[path, name] = scope.runtime_types[name]
@@ -315,7 +336,9 @@ class _Visitor:
                 self.contents.contradictions.append(contradiction)
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
-        """Raise FileError if the model has no opset for a node of the family, or too many nodes of the family."""
+        """Raise FileError for a gather or slice if the model imports no opset for its domain, or has too many such nodes to
+        check.
+        """
         if opset is None:
             where = path or "its main graph"
             raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")
@@ -326,7 +349,7 @@ class _Visitor:
             )
 
     def _inside(self, node: NodeProto, place: str, scope: Scope, opsets: Mapping[str, int]) -> dict[str, Scope]:
-        """Visit the graphs in a node's attributes, and return their scopes."""
+        """Visit the subgraphs in a node's attributes. Return their scopes, by attribute name."""
         branch, unreached = taken_branch(node, scope), self.unreached
         inside: dict[str, Scope] = {}
         for attribute, graph in subgraphs(node):
@@ -346,8 +369,8 @@ class _Visitor:
         return inside
 
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
-        """Compare the declared and the inferred types of the inputs of a graph inside a node. If shape inference does not
-        confirm some declarations, store the inferred types.
+        """Compare the declared types of a subgraph's inputs with those that follow from the inputs of the node around it. Where
+        shape inference did not confirm a declared type, use the type that follows from the node.
         """
         assert inner.outer is not None
         if node.op_type == "Scan":
@@ -380,13 +403,17 @@ class _Visitor:
 
 
 def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str, int]:
-    """Return the imported versions by domain. A model before IR version 3 may import none; this means version 1."""
+    """Return the imported operator set versions, by domain. Before IR version 3, a model may import none; version 1 then
+    applies.
+    """
     opsets = {"" if entry.domain in DOMAINS else entry.domain: entry.version for entry in imports}
     return opsets or ({"": 1} if ir_version < 3 else {})
 
 
 def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -> tuple[NodeValue, ...]:
-    """Return the known facts about names. `node`: the node that reads the names; None for outputs."""
+    """Return what is known about the inputs or outputs of a node. `names`: their names. `node`: the node that reads them; None
+    for outputs.
+    """
     return tuple(
         NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names
@@ -394,7 +421,7 @@ def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -
 
 
 def _repeated(names: Iterable[str]) -> dict[str, int]:
-    """Return the names that occur several times, with their counts. Empty names do not count."""
+    """Return the names that occur more than once, with the number of occurrences. Empty names are ignored."""
     return {name: count for name, count in Counter(filter(None, names)).items() if count > 1}
 
 

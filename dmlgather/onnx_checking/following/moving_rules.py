@@ -1,7 +1,8 @@
-"""Rules for operators that move elements. A rule is a function; its arguments are the parsed node and the input arrays. It
-returns the output, or a list if there are several.
+"""Functions that execute operators which move elements, such as Concat or Slice. The arguments are the parsed node and the
+input arrays. The result is the output array, or a list if there are several.
 
-In place of an array whose elements are moved, a rule also takes a ShapeArray, which has no elements.
+In place of an array with elements to be moved, a function also accepts a ShapeArray, which has no elements. Then the result
+shows only the output shapes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array
 
 @dataclass(frozen=True)
 class ShapeArray:
-    """An array without elements. Its sizes need not be numbers. The rules only copy sizes that are no numbers."""
+    """Stands for an array of which only shape and data type are known. Functions for operators use it to compute output shapes.
+    A size may also be an object for an unknown size; such sizes can be copied, but not compared.
+    """
 
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
@@ -35,15 +38,17 @@ class ShapeArray:
         return len(self.shape)
 
     def reshape(self, shape: Sequence[Any]) -> ShapeArray:
-        """Return an array of another shape, as `numpy.reshape`."""
+        """Return a ShapeArray with another shape, as `numpy.reshape`."""
         return ShapeArray(tuple(shape), self.dtype)
 
     def transpose(self, order: Sequence[int]) -> ShapeArray:
-        """Return an array whose dimension i is dimension order[i] of this one."""
+        """Return a ShapeArray with permuted dimensions, as `numpy.transpose`: dimension i of the result is dimension order[i]
+        of this array.
+        """
         return self.reshape([self.shape[axis] for axis in order])
 
     def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
-        """Return slices along the first dimensions. TypeError if a size is not known."""
+        """Return a ShapeArray after slicing the first dimensions. TypeError if one of their sizes is not a number."""
         indices = [range(size) for size in self.shape]
         for axis, slice_ in enumerate(slices):
             indices[axis] = indices[axis][slice_]
@@ -51,7 +56,7 @@ class ShapeArray:
 
 
 def _concatenated(values: Sequence[Any], axis: int) -> Any:
-    """Return the concatenation of arrays along an axis. ValueError if they do not fit."""
+    """Concatenate arrays or ShapeArrays along an axis. ValueError if their shapes do not match."""
     types = [TensorType(value.shape, value.dtype) for value in values]
     first, axis = types[0], check_axis("axis", axis, types[0].rank, "the first input")
     for number, other in enumerate(types):
@@ -71,11 +76,11 @@ MOST_DIMENSIONS = 64
 
 
 class LargeResultError(Exception):
-    """Raised for an array of more than KEPT_ELEMENTS elements."""
+    """Raised if an output would have more than KEPT_ELEMENTS elements."""
 
 
 def _repeated(data: Any, shape: Sequence[int]) -> Any:
-    """Return `data` broadcast to a shape. LargeResultError for more than KEPT_ELEMENTS elements."""
+    """Broadcast an array to a shape. LargeResultError if the result would have more than KEPT_ELEMENTS elements."""
     if isinstance(data, ShapeArray):
         return data.reshape(np.broadcast_shapes(shape, data.shape))
     if prod(shape) > KEPT_ELEMENTS:
@@ -84,7 +89,7 @@ def _repeated(data: Any, shape: Sequence[int]) -> Any:
 
 
 def gather(call: StatedNode, data: Array, indices: Array) -> Array:
-    """Return the result of Gather. ValueError for an index out of range."""
+    """Execute ONNX's Gather. ValueError for an index out of range."""
     problem = _problem(call, data, indices)
     if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take would crash
         raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")
@@ -95,7 +100,7 @@ def gather(call: StatedNode, data: Array, indices: Array) -> Array:
 
 
 def sliced(call: StatedNode, *inputs: Any) -> Array:
-    """Return the result of Slice."""
+    """Execute ONNX's Slice."""
     problem = _problem(call, *inputs)
     assert isinstance(problem, Slice)
     windows = [window.start + window.step * np.arange(window.count) for window in problem.windows]
@@ -108,7 +113,7 @@ def _problem(call: StatedNode, *inputs: Any) -> Any:
 
 
 def flatten(call: StatedNode, data: Any) -> Any:
-    """Return `data` with two dimensions. The dimensions before an axis are merged into the first, the others into the second."""
+    """Execute ONNX's Flatten. The dimensions before the axis become the first dimension of the result, the others the second."""
     shape, axis = data.shape, call.attributes.get("axis", 1)
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")
@@ -117,12 +122,14 @@ def flatten(call: StatedNode, data: Any) -> Any:
 
 
 def expand(_: StatedNode, data: Any, shape: Any) -> Any:
-    """Broadcast `data` and `shape` to a common shape."""
+    """Execute ONNX's Expand. Data and target shape are broadcast together, so a size of 1 in `shape` keeps the size of the
+    data.
+    """
     return _repeated(data, np.broadcast_shapes(data.shape, integers("Expand", "shape", shape)))
 
 
 def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
-    """Repeat `data` along each dimension. Before version 6, Tile repeats it along one axis only."""
+    """Execute ONNX's Tile. Before version 6, it repeats the data along one axis only."""
     sizes = data.shape
     if call.opset < 6:
         repeats = [np.asarray(repeats).item() if dimension == np.asarray(axis).item() else 1 for dimension in range(len(sizes))]
@@ -137,7 +144,7 @@ def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def concat(call: StatedNode, *values: Any) -> Any:
-    """Concatenate along an axis. From version 4 on, the attribute `axis` is required."""
+    """Execute ONNX's Concat. From version 4 on, the attribute `axis` is required."""
     axis = call.attributes.get("axis", 1 if call.opset < 4 else None)
     if axis is None:
         raise ValueError("attribute axis is missing: Concat requires it")
@@ -145,7 +152,9 @@ def concat(call: StatedNode, *values: Any) -> Any:
 
 
 def split(call: StatedNode, data: Any, split: Any = None) -> list[Any]:
-    """Split along an axis into parts of given sizes, or into equal parts. From version 18 on, the last of them may be smaller."""
+    """Execute ONNX's Split, into parts of given sizes or into equal parts. From version 18 on, the last of equal parts may be
+    smaller.
+    """
     axis = check_axis("axis", call.attributes.get("axis", 0), len(data.shape), "the first input")
     size, outputs = data.shape[axis], len(call.node.output)
     sizes: Sequence[int] | None = call.attributes.get("split")

@@ -1,4 +1,4 @@
-"""Requests to ONNX about single nodes. ONNX returns the types of the outputs, and their values if all inputs are known."""
+"""Questions to ONNX about single nodes: the types of the outputs, and their values if all inputs are known."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
 
 NO_REDUCTION = "noop_with_empty_axes"
-"""An attribute that some versions of ONNX's evaluator ignore."""
+"""An attribute of reductions that some versions of ONNX's reference evaluator ignore. Values of nodes with it are not computed.
+"""
 
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """The types of a node's outputs by name, and the values of the outputs that were computed."""
+    """What ONNX says about the outputs of a node. `types`: the inferred types, by name. `values`: the outputs that were
+    computed, by name.
+    """
 
     types: Mapping[str, PartialType] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -31,7 +34,9 @@ class NodeAnswer:
 
 @dataclass(frozen=True)
 class NodeRequests:
-    """Asks ONNX about nodes of one model. `limits`: the time and memory that are left for this model."""
+    """Sends questions about the nodes of one model to ONNX. `limits`: the time and memory that ONNX may still use for the
+    model.
+    """
 
     limits: InferenceLimits
     ir_version: int
@@ -45,9 +50,9 @@ class NodeRequests:
         *,
         evaluates: bool = True,
     ) -> NodeAnswer:
-        """Return the types and values of a node's outputs. The node is in ONNX's own domain and has no graphs. `types`,
-        `values`: those of its inputs. `evaluates`: True to ask for values, too. The answer is empty if ONNX refuses the node or
-        exceeds a limit.
+        """Infer the types of a node's outputs, and compute their values if all inputs are known. The node must have an operator
+        in ONNX's own domain and no subgraphs. `types`, `values`: one for each input. `evaluates`: False to infer only types.
+        The answer is empty if ONNX refuses the node or exceeds a limit.
         """
         from onnx import GraphProto, ModelProto, numpy_helper
 

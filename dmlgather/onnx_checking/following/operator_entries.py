@@ -1,4 +1,4 @@
-"""The entry of an operator in the operator table, and the description of a node that the entry's rules get."""
+"""The form of an entry in the operator table, and the description of a node that the rules in an entry receive."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Shape = Sequence[Size]
 
 @dataclass(frozen=True)
 class KnownNode:
-    """A node with what is known of its inputs. `types`, `values`: those of the inputs, in their order. `names`: the sizes of
-    the model. `requests`: asks ONNX about nodes.
+    """A node with all that is known about its inputs. The rules in an operator entry receive it. `types`, `values`: one for
+    each input. `names`: the symbolic sizes of the model. `requests`: sends questions about nodes to ONNX.
     """
 
     node: NodeProto
@@ -37,49 +37,53 @@ class KnownNode:
     requests: NodeRequests
 
     def ask(self, values: Sequence[Value | None]) -> NodeAnswer:
-        """Return ONNX's answer for the node, with these values of its inputs."""
+        """Ask ONNX about the outputs of the node, with these values of its inputs."""
         return self.requests.ask(self.node, self.opset, self.types, values)
 
     @cached_property
     def integers(self) -> dict[str, int]:
-        """Return the attributes with one integer."""
+        """Return the attributes that hold a single integer, by name."""
         return integers_of(self.node)
 
     @property
     def data(self) -> np.dtype[Any]:
-        """Return the data type of the first input whose type is known; ValueError if there is none."""
+        """Return the data type of the first input with a known data type. ValueError if there is none."""
         dtype = next((type_.dtype for type_ in self.types if type_.dtype is not None), None)
         if dtype is None:
             raise ValueError("an input of unknown type")
         return dtype
 
     def arithmetic(self, dtype: np.dtype[Any] | None = None) -> Arithmetic:
-        """Return the arithmetic on elements of `dtype`."""
+        """Return an object that computes with elements of the data type `dtype`."""
         integers = dtype is None or dtype.kind in "iu"
         floats = {attribute.name: attribute.f for attribute in self.node.attribute if attribute.HasField("f")}
         return Arithmetic(self.names.sizes, self.names.unknown, integers=integers, attributes={**self.integers, **floats})
 
     def shape(self, index: int) -> Shape | None:
-        """Return the shape of input `index`, or None if the shape is not known or the input is left out."""
+        """Return the shape of an input. Return None if the shape is not known or the input is left out. `index`: the number of
+        the input.
+        """
         return self.types[index].shape if self.has(index) else None
 
     def sizes(self, index: int) -> Shape:
-        """Return the shape of input `index`; ValueError if it is not known."""
+        """Return the shape of an input that must be known. ValueError if it is not. `index`: the number of the input."""
         shape = self.shape(index)
         if shape is None:
             raise ValueError(f"input {index} of unknown shape")
         return shape
 
     def has(self, index: int) -> bool:
-        """Return True if the node has input `index`."""
+        """Return True if the node has an input with number `index` that is not left out."""
         return index < len(self.node.input) and bool(self.node.input[index])
 
     def ints(self, name: str) -> list[int] | None:
-        """Return an attribute with a list of integers, or None if it is left out."""
+        """Return an attribute that is a list of integers. Return None if it is left out."""
         return next((list(each.ints) for each in self.node.attribute if each.name == name and not each.ref_attr_name), None)
 
     def elements(self, index: int) -> list[Element] | None:
-        """Return the elements of a one-dimensional input; some may be Unknown. Returns None if their number is not known."""
+        """Return the elements of a one-dimensional input. Single elements may be Unknown. Return None if their number is not
+        known. `index`: the number of the input.
+        """
         value: Value | None = self.values[index]
         if isinstance(value, np.ndarray):
             return value.reshape(-1).tolist()
@@ -89,67 +93,77 @@ class KnownNode:
         return [value or Unknown("")] * shape[0]
 
     def bounds(self, name: str, index: int) -> list[Element] | None:
-        """Return a list of integers: the attribute `name` or, in later versions of the operator, input `index`."""
+        """Return a list of integers, such as the starts of a Slice or the pads of a Pad. In early versions of an operator it is
+        the attribute `name`, later the input with number `index`. Return None if it is left out, or if the number of integers
+        is not known.
+        """
         attribute = self.ints(name)
         return list(attribute) if attribute is not None else self.elements(index) if self.has(index) else None
 
     def size(self, operation: str, *operands: Any) -> Size:
-        """Return the result of an operation on sizes; None if it is not known."""
+        """Compute with sizes. `operation`: an arithmetic operation of `Sizes.compute`. Return None if the result is not known."""
         return size_of(self.arithmetic()(operation, *(Unknown("") if operand is None else operand for operand in operands)))
 
     def like(self, index: int, *, of: int | None = None) -> PartialType:
-        """Return the type of input `index`. `of`: the input that gives the data type; None for `index`."""
+        """Return the type of an input, for an output that has the same type. `of`: the number of the input that gives the data
+        type, if it is another one.
+        """
         return tensor(self.dtype(index if of is None else of), self.shape(index))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
-        """Return the data type of the first of these inputs that the node has."""
+        """Return the data type of the first input in `numbers` that the node has."""
         return next((self.types[index].dtype for index in numbers if self.has(index)), None)
 
 
 def size_of(element: Element) -> Size:
-    """Return an element as a size, or None if it is Unknown or otherwise no size."""
+    """Return an element as a size. Return None if the element is Unknown or is not a valid size."""
     return element if isinstance(element, int | str) else None
 
 
 def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
-    """Return the type of a tensor."""
+    """Return the type of a tensor with this data type and shape. None stands for an unknown one."""
     return PartialType(dtype, None if shape is None else tuple(shape))
 
 
 SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
-"""A function from a node to the shapes of its outputs. An unknown shape is None. If all shapes are unknown, the function may
-return None or raise ValueError.
+"""A function that computes the output shapes of a node from symbolic sizes. A shape is None if it is not known. If none is
+known, the function may return None or raise ValueError.
 """
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""A function from a node to the types of its outputs. Types of its inputs may follow them. ValueError if nothing is known."""
+"""A function that infers the output types of a node. After them, it may return types that it infers for the inputs. ValueError
+if nothing can be inferred.
+"""
 
 Ranks = Callable[[str], "int | None"]
-"""A function from a value's name to its rank, or to None if the rank is not known."""
+"""A function that returns the rank of a value by its name, or None if the rank is not known."""
 
 RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
-"""A function from a node and the known ranks to pairs of a name and its rank."""
+"""A function that infers ranks of a node's inputs and outputs from each other. It yields the name and the rank of each such
+value.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEntry:
-    """The entry of an operator in the table. If a rule is None, nothing is inferred by it. Inputs are given by their numbers.
+    """What the check knows about an operator: an entry of the operator table. Inputs are given by their numbers. A rule that is
+    None infers nothing.
 
-    Rules for values. `run`: computes the outputs from the parsed node and known inputs; it returns a list if there are several
-    outputs. If `run` is None and `evaluated` is True, ONNX's reference evaluator computes them. `moves`: the inputs whose
-    elements are moved to the outputs. None means all inputs; an operator that computes elements has none. `run` takes
-    ShapeArrays for these inputs. `elements`: computes one element of the output. Its arguments are an `Arithmetic` and one
-    element of each input, broadcast as in NumPy. `computes`: computes the output of an operator that is not element-wise.
-    `elements` and `computes` are for inputs with names of sizes, and for operators that the evaluator lacks.
+    Rules for values. `run`: executes the operator on arrays; it returns a list if there are several outputs. `evaluated`: if
+    True and `run` is None, ONNX's reference evaluator executes the operator. `moves`: the inputs with elements that are moved
+    to the outputs; `run` accepts ShapeArrays for them. None means all inputs. An operator that computes elements has none.
+    `elements`: computes one element of the output. Its arguments are an `Arithmetic` and one element of each input, broadcast
+    as in NumPy. `computes`: computes the whole output of an operator that is not element-wise. `elements` and `computes` serve
+    for inputs with symbolic sizes, and for operators that the reference evaluator lacks.
 
-    Rules for types. `sizes`: computes the outputs' shapes from sizes with names. `types`: computes the types of the outputs, if
-    ONNX's shape inference does not know the operator. `gives`: the input with the outputs' data type, or bool; None if an
-    attribute states the data type. `rank`: infers ranks from other ranks.
+    Rules for types. `sizes`: computes the output shapes from symbolic sizes. `types`: infers the output types of an operator
+    that ONNX's shape inference does not know. `gives`: the input that has the data type of the outputs, or bool; None if an
+    attribute states the data type. `rank`: infers ranks of inputs and outputs from each other.
 
     Roles of inputs. `host`: the inputs that decide shapes, bounds, axes, repeats, counts or conditions in any version of the
-    operator. In DirectML these are fields of operators or sizes of tensors, or they decide which operators run. Indices, masks
-    and lengths do not count, because DirectML reads them from tensors. `unread`: the inputs whose elements are not read; only
-    their type, shape or length is.
+    operator. DirectML needs them before it runs: they are fields of its operators or sizes of its tensors, or they decide which
+    operators run. Indices, masks and lengths are not among them, because DirectML reads them from tensors. `unread`: the inputs
+    of which only the type, shape or length is read, but no element.
 
     Sources: the operators' texts in ONNX and in onnxruntime's contrib operators, and the structures of directml.h.
     """
@@ -167,13 +181,15 @@ class OperatorEntry:
     unread: tuple[int, ...] = ()
 
     def dtype_of(self, call: KnownNode) -> np.dtype[Any] | None:
-        """Return the data type of outputs whose shapes or elements a rule computes, or None if it is not known."""
+        """Return the data type of the outputs. Return None if it is not known, or if an attribute states it."""
         if isinstance(self.gives, int):
             return call.types[self.gives].dtype if call.types else None
         return None if self.gives is None else np.dtype(self.gives)
 
     def computed(self, call: KnownNode) -> Value | None:
-        """Return the output for inputs with names of sizes, or None if it is not known."""
+        """Compute the output of a node from inputs with symbolic sizes. Return None if the entry has no rule for that, or if
+        the output is not known.
+        """
         if self.elements is None:
             return None if self.computes is None else self.computes(call)
         dtype, result = call.types[self.gives if isinstance(self.gives, int) else 0].dtype, self.dtype_of(call)
@@ -184,12 +200,14 @@ class OperatorEntry:
 
     @property
     def passes_on(self) -> bool:
-        """Return True if known inputs give known outputs. An input with names of sizes counts as known."""
+        """Return True if the outputs can be computed from known inputs. Inputs with symbolic sizes count as known."""
         return self.moves != () or any((self.run, self.elements, self.computes))
 
 
 def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | None] | None:
-    """Return the shapes of a node's outputs; an unknown shape is None. Returns None if all are unknown, or without a rule."""
+    """Apply a size rule to a node, and return the shapes of its outputs. A shape is None if it is not known. Return None if
+    none is known, or if there is no rule.
+    """
     if rule is None:
         return None
     try:
@@ -202,7 +220,9 @@ def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | Non
 
 
 def following_types(rule: TypeRule | None, call: KnownNode) -> list[PartialType]:
-    """Return the types that a rule infers for a node. The list is empty if nothing is known, or without a rule."""
+    """Apply a type rule to a node, and return the types that it infers. Return an empty list if nothing can be inferred, or if
+    there is no rule.
+    """
     try:
         types = rule(call) if rule is not None else ()
     except (ArithmeticError, LookupError, TypeError, ValueError):  # inputs of unknown type, or an ill-formed node

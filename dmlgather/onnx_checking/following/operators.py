@@ -1,6 +1,6 @@
-"""The operator table, with entries for operators of ONNX and onnxruntime.
+"""The operator table: what the check knows about operators of ONNX and onnxruntime.
 
-Constant folding, size inference and the search for shape computations read these entries.
+Constant folding, size inference and the search for shape computations read it.
 """
 
 from __future__ import annotations
@@ -26,37 +26,45 @@ Entries = Mapping[str, OperatorEntry]
 
 
 def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | None = (0,), **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator that moves elements."""
+    """Return the entry of an operator that moves elements. `run`: executes it on arrays. `moves`: the inputs with elements that
+    are moved; None for all. `columns`: other fields of OperatorEntry.
+    """
     return OperatorEntry(run=run, moves=moves, **columns)
 
 
 def computing(elements: Callable[..., Any], **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator that computes elements."""
+    """Return the entry of an operator that computes elements. `elements`: computes one element of the output. `columns`: other
+    fields of OperatorEntry.
+    """
     return OperatorEntry(elements=elements, **columns)
 
 
 def reduction(operation: str | None = None) -> OperatorEntry:
-    """Return the entry of an operator that reduces along axes."""
+    """Return the entry of an operator that reduces along axes. `operation`: the binary operation that combines two elements;
+    None if elements with symbolic sizes are not computed.
+    """
     return OperatorEntry(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
 
 
 def runtime(types: TypeRule, **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator with a type rule."""
+    """Return the entry of an operator of onnxruntime. `types`: infers the output types, because ONNX's shape inference does not
+    know the operator. `columns`: other fields of OperatorEntry.
+    """
     return OperatorEntry(types=types, **columns)
 
 
 def for_all(entry: OperatorEntry, *names: str) -> Entries:
-    """Return one entry for several operators."""
+    """Return a table in which several operators have the same entry."""
     return dict.fromkeys(names, entry)
 
 
 def within(domain: str, entries: Entries) -> Entries:
-    """Return the entries under the names of another domain."""
+    """Return a table for operators in another domain. The key "Conv" becomes "com.microsoft.nchwc.Conv", for example."""
     return {f"{domain}.{name}": entry for name, entry in entries.items()}
 
 
 SAME = same_rank()
-"""The first output has the rank of the first input."""
+"""The rank rule of operators that keep the rank of their first input."""
 
 RANKED = OperatorEntry(rank=SAME)
 
@@ -118,7 +126,7 @@ _FOLLOWED: Entries = {
     "ScatterElements": moving(moves=(0, 2), rank=SAME),
     "ScatterND": moving(moves=(0, 2), rank=SAME),
 }
-"""Operators whose elements or sizes are inferred, and the gathers and slices."""
+"""The gathers and slices, and the operators that models use to compute their bounds and shapes."""
 
 _OTHERS: Entries = {
     **for_all(
@@ -163,13 +171,15 @@ _OTHERS: Entries = {
     "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
     **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
-"""Other operators. Their ranks are inferred, or ONNX must not evaluate them, or DirectML's caller has to know some inputs."""
+"""Other operators of ONNX. They are listed because their ranks can be inferred, because ONNX's reference evaluator must not run
+them, or because DirectML needs some of their inputs before it runs.
+"""
 
 _RUNTIME: Entries = {
     "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
     "SimplifiedLayerNormalization": runtime(runtime_rules.normalized_without_mean),
 }
-"""onnxruntime's operators in ONNX's own domain."""
+"""Operators that onnxruntime defines in ONNX's own domain."""
 
 _MICROSOFT: Entries = {
     "Attention": runtime(attention(4, of=0)),
@@ -222,7 +232,9 @@ _BLOCKS: Entries = {
     "ReorderOutput": runtime(runtime_rules.from_blocks),
     "Upsample": runtime(runtime_rules.upsampled),
 }
-"""Operators on tensors in NCHWc layout. The shapes are those in NCHW, with channels padded to whole blocks."""
+"""Operators of onnxruntime on tensors in NCHWc layout, where channels are grouped in blocks. The shapes are written as in NCHW,
+with channels padded to whole blocks.
+"""
 
 OPERATORS: Entries = {
     **_FOLLOWED,
@@ -231,24 +243,26 @@ OPERATORS: Entries = {
     **within("com.microsoft", _MICROSOFT),
     **within("com.microsoft.nchwc", _BLOCKS),
 }
-"""All entries, by the operator's name with its domain."""
+"""The whole table. The keys are operator names; outside ONNX's own domain, they include the domain."""
 
 UNKNOWN = OperatorEntry()
-"""The entry of an unknown operator."""
+"""The entry for operators that are not in the table."""
 
 
 def entry_of(node: NodeProto) -> OperatorEntry:
-    """Return the entry of a node's operator."""
+    """Return the entry of a node's operator, or UNKNOWN."""
     return OPERATORS.get(operator_name(node), UNKNOWN)
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
-    """Return the output of a NodeProto under an opset, or a list if it has several. The operator's entry must have `run`.
+    """Execute the operator of a node on arrays. Return the output, or a list if there are several. The operator's entry must
+    have a `run` function.
 
-    `inputs`: one array per node.input, None if it is left out. Inputs whose elements are moved may be ShapeArrays. The result
-    shares memory with the inputs if possible.
+    `node`: a NodeProto. `inputs`: one array for each input; None if it is left out. Inputs with elements that are moved may be
+    ShapeArrays. The result shares memory with the inputs if possible.
 
-    Raises TypeError for a data type that the operator's version does not list, ValueError if another rule of it is broken.
+    Raises TypeError for a data type that the operator's version does not list, ValueError if another rule of the operator is
+    broken.
     """
     run = entry_of(node).run
     assert run is not None, f"{node.op_type} has a rule"

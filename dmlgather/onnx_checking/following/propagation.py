@@ -1,4 +1,6 @@
-"""Propagation of types and values from the inputs of each node to its outputs."""
+"""Infers the types and values of each node's outputs from its inputs, beyond what ONNX's shape inference of the whole model
+found.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,18 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""The most steps to compute the values of all loops of a model. A step visits a node, a graph or an initializer. Inferring
-types of loops and function calls may take another 4,000 steps.
+"""The most steps to compute the values of all loops in a model. A step visits a node, a graph or an initializer. Inferring the
+types of loops and function calls may take as many steps again. Beyond this, the values or types are unknown.
 """
 
 STEPS_OF_CALL = 20
-"""Steps that are counted for one shape inference of a function."""
+"""The number of steps that one shape inference of a local function counts as."""
 
 
 class Propagation:
-    """Inference of types and values of the outputs of a model's nodes. `requests`: asks ONNX about a node."""
+    """Infers the types and values of the outputs of nodes, one node at a time, in the order of the graph. `requests`: sends
+    questions about single nodes to ONNX.
+    """
 
     def __init__(self, requests: NodeRequests, file: ModelFile) -> None:
         self.requests, self.file = requests, file
@@ -44,9 +48,9 @@ class Propagation:
         self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
-        """Store the types and values of a node's outputs in `scope`. `opset`: the opset of ONNX's own domain; None for a node
-        of another domain, and for a call of a function. `inside`: the scopes of the graphs in the node's attributes, by
-        attribute; their nodes are already visited.
+        """Infer the types and values of a node's outputs, and store them in `scope`. `opset`: the version of ONNX's own domain;
+        None for an operator of another domain, and for a call of a local function. `inside`: the scopes of the node's
+        subgraphs, by attribute name; the nodes in them have been visited.
         """
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
@@ -74,7 +78,7 @@ class Propagation:
         scope.visited(node)
 
     def _repeat(self, call: KnownNode, scope: Scope) -> None:
-        """Store the types and values of the outputs of a node whose graphs run several times."""
+        """Infer and store the types and values of the outputs of a Loop or Scan."""
         node = call.node
         lasting = self.lasting(node, call.opset, scope) if _is_open(node, scope) else None
         results = loop_results(node, scope, partial(self._run, call.opset, scope))
@@ -86,8 +90,8 @@ class Propagation:
                     scope.learn_type(name, type_)
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
-        """Return the types of a loop's outputs that hold after any number of iterations, or None. The steps count against the
-        budget for types, because the loop may have used up the budget for values.
+        """Return types of the outputs of a Loop or Scan that are true after any number of iterations. Return None if none are
+        found. The steps count against a budget of their own, because computing the loop may have used up the other.
         """
         types = scan_types if node.op_type == "Scan" else loop_types
         with self._types_alone():
@@ -95,7 +99,7 @@ class Propagation:
 
     @contextmanager
     def _types_alone(self) -> Iterator[None]:
-        """Count steps against the budget for types."""
+        """Return a context manager. Inside it, steps count against the budget for types, not against that for values."""
         if self._finds_types:
             yield
             return
@@ -113,7 +117,9 @@ class Propagation:
         values: Mapping[str, Value] | None = None,
         types: Mapping[str, PartialType] | None = None,
     ) -> Scope | None:
-        """Visit a graph inside a node, and return its scope. Returns None if the visit takes too many steps."""
+        """Visit the nodes of a subgraph, and return its scope. `values`, `types`: what is known about its inputs. Return None
+        if the visit takes too many steps.
+        """
         self.steps -= 1 + len(graph.initializer)  # a scope costs as well
         if self.steps < 0:
             return None
@@ -124,7 +130,7 @@ class Propagation:
         return scope if self._visit_all(graph, opset, scope) else None
 
     def _visit_all(self, graph: GraphProto, opset: int, scope: Scope) -> bool:
-        """Visit the nodes of a graph. Return False if that takes too many steps."""
+        """Visit the nodes of a graph in order. Return False if that takes too many steps."""
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:
@@ -137,8 +143,8 @@ class Propagation:
         return True
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
-        """Store the types of a function call's outputs, if they may be better than ONNX's. ONNX's inference of the whole model
-        may know less about the inputs of this call.
+        """Infer the output types of a local function with the known inputs of this call, and store them. ONNX's inference of
+        the whole model may have known less about these inputs.
         """
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
@@ -159,7 +165,9 @@ class Propagation:
                         scope.learn_type(name, outer_symbols.outside(inner.type(result)))
 
     def _follow(self, call: KnownNode, scope: Scope) -> None:
-        """Store the types and values of the outputs of a node of ONNX's own domain without graphs."""
+        """Infer and store the types and values of the outputs of a node without subgraphs. The operator is in ONNX's own
+        domain.
+        """
         node, entry = call.node, entry_of(call.node)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
         _learn(node, scope, fold(call) if unknown is None else [unknown] * len(node.output))
@@ -183,7 +191,9 @@ def _is_open(node: NodeProto, scope: Scope) -> bool:
 
 
 def _helps(node: NodeProto, scope: Scope) -> bool:
-    """Return True if another inference may find more about a node's outputs than shape inference of the whole graph did."""
+    """Return True if another inference may find more about a node's outputs. That is possible if more is known about its inputs
+    than during ONNX's inference of the whole graph.
+    """
     return (
         scope.retyped
         or node.op_type in MISTAKEN

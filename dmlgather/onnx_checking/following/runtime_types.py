@@ -1,8 +1,8 @@
-"""Types that onnxruntime keeps for the tensors of a model whose declared types contradict the inferred types.
+"""The types that onnxruntime uses for the values of a model in which declared types contradict the inferred ones.
 
-onnxruntime visits the nodes once. It merges the type that it infers with the declared type, and infers the next nodes' types
-from the result. If the two types have different sizes, it keeps neither size. From an unknown size it infers nothing, so it
-keeps the declared types of the next nodes.
+onnxruntime visits the nodes once. It merges the type that it infers with the declared type, and infers the types of the next
+nodes from the result. If the two types have different sizes, it keeps neither size. From an unknown size it infers nothing, so
+it keeps the declared types of the next nodes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from dmlgather.onnx_checking.following.propagation import Propagation
 
 IGNORED = ("Constant",)
-"""Operators whose nodes onnxruntime replaces by initializers, before it reads the declared types of their outputs."""
+"""Operators with nodes that onnxruntime replaces by initializers before it reads the declared types of their outputs."""
 
 
 def learn_runtime_types(
     node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], propagation: Propagation
 ) -> None:
-    """Store the types that onnxruntime keeps for a node's outputs, if they differ from the inferred types. `opset` and `inside`
-    are those of `Propagation.visit`.
+    """Find the types that onnxruntime uses for a node's outputs, and store those that differ from the inferred types in
+    `scope`. `opset` and `inside` are those of `Propagation.visit`.
     """
     bodies = list(inside.values())
     misled = any(map(scope.has_runtime_type, node.input)) or any(inner.runtime_types for inner in bodies)
@@ -66,8 +66,9 @@ def learn_runtime_types(
 
 
 def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
-    """Return True if onnxruntime does not load a model because the declared type of a value is wrong. `name`: the value, which
-    is an output of the node or an input of a graph inside it. `scope`: the value's scope.
+    """Return True if onnxruntime refuses to load the model because the declared type of a value contradicts the inferred one.
+    `name`: the value, which is an output of the node or an input of a subgraph in it. `scope`: the scope of the graph that has
+    the value.
     """
     declared, inferred = scope.contradicted[name]
     if (scope.declarations.of_function and scope.outer is not None) or (node.op_type == "Scan" and name not in node.output):
@@ -76,8 +77,8 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
-    """Yield the types of a node's outputs, inferred from the results of its graphs. For an If, the branches' types are joined.
-    A Loop may change the shapes of its state variables, so only the shapes of its scan outputs are known.
+    """Yield the types of a node's outputs as they follow from the results of its subgraphs. For an If, the types of both
+    branches are joined. A Loop may change the shapes of its state variables, so only its scan outputs have known shapes.
     """
     results = [list(map(inner.runtime_type, inner.results)) for inner in bodies]
     if node.op_type == "If":
@@ -91,7 +92,9 @@ def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
 
 
 def _function_types(call: FunctionCall, node: NodeProto, file: ModelFile) -> Iterable[PartialType]:
-    """Return the types that a local function infers and declares for its outputs. Empty if the node calls no function."""
+    """Return the output types of a call of a local function, from the types that the function infers and declares. The result
+    is empty if the node does not call a function.
+    """
     key = file.functions.called(node)
     if key is None:
         return ()
@@ -101,7 +104,7 @@ def _function_types(call: FunctionCall, node: NodeProto, file: ModelFile) -> Ite
 
 
 def _node_types(call: KnownNode) -> Iterable[PartialType]:
-    """Return the types of the outputs of a node without graphs."""
+    """Return the output types of a node without subgraphs."""
     entry = entry_of(call.node)
     if entry.types is not None:
         return following_types(entry.types, call)
@@ -110,5 +113,5 @@ def _node_types(call: KnownNode) -> Iterable[PartialType]:
 
 
 def _static(type_: PartialType) -> PartialType:
-    """Return the type with None for each size that is no number."""
+    """Return a copy of a type in which each size that is not a number becomes None."""
     return type_.each_size(lambda size: size if isinstance(size, int) else None)

@@ -1,4 +1,4 @@
-"""Scopes: the known types and values of the names in a graph."""
+"""Scopes: what is known about the types and values of the names in a graph."""
 
 from __future__ import annotations
 
@@ -22,21 +22,25 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
-"""The reason why a name has no value that no graph defines."""
+"""The reason why a name has no value: no node, input or initializer defines it."""
 
 LATER, LATER_IN_MAIN = "defined only by a later node", "defined only by a later node of the main graph"
-"""The reasons why a node cannot read a name that the graph, or a graph around it, defines later."""
+"""The reasons why a node cannot read a name that is defined only after it, in its own graph or in a graph around it.
+LATER_IN_MAIN is for the main graph, LATER for any other graph.
+"""
 
 OWN = "an output of the same node"
-"""The reason why a node cannot read a name that it defines itself."""
+"""The reason why a node cannot read a name that is one of its own outputs."""
 
 MOST_FOLDED = 100
-"""The most consecutive nodes that are followed to find out whether onnxruntime folds them."""
+"""The longest chain of nodes that is followed to find out whether onnxruntime computes a value before it runs the model. A
+longer chain counts as not computed.
+"""
 
 
 class Scope:
-    """The types and values of the names in a graph. A name hides an equal name of a graph around it. The types and values of a
-    node's outputs are stored when the node is visited.
+    """What is known about the names in a graph: their types and their values. Names of an outer graph are visible too, unless
+    this graph defines the same name. What is known about a node's outputs is added when the node is visited.
     """
 
     def __init__(
@@ -49,39 +53,44 @@ class Scope:
         input_values: Mapping[str, Value] | None = None,
         declarations: Declarations | None = None,
     ) -> None:
-        """`reader`: names the sizes in the graph. `overridable`: True if a caller may replace an initializer that is also an
-        input (IR version 4 and later). `input_values`: the known values of inputs. `declarations`: the declared types of the
-        outermost graph and all graphs inside it.
+        """`reader`: translates the names of sizes in the graph to symbols. `outer`: the scope of the graph around this one.
+        `overridable`: True if the caller of the model may replace an initializer that is also an input (IR version 4 and
+        later). `input_values`: the known values of graph inputs. `declarations`: the types that this graph and its subgraphs
+        declare; None to take them from `outer`.
         """
         self.outer, self.reader, self._graph = outer, reader, graph
         self.declarations: Declarations = declarations or (Declarations() if outer is None else outer.declarations)
         self._own = self.declarations.of(graph)
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
-        """Declared and inferred types that contradict each other, by name."""
+        """For each name with a declared type that contradicts the inferred one: both types."""
         self.runtime_types: dict[str, PartialType] = {}
-        """Types that onnxruntime keeps, if they differ from the inferred types."""
+        """The types that onnxruntime uses, for names where they differ from the inferred types."""
         self.first_runtime_types: dict[str, PartialType] = {}
-        """Types that onnxruntime keeps before it folds constants and inlines functions, for contradicted names."""
+        """The types that onnxruntime uses before it folds constants and inlines functions, for contradicted names."""
         self.runtime_inferred: dict[str, PartialType] = {}
-        """Types that onnxruntime infers and merges with the declared ones."""
+        """The types that onnxruntime infers, before it merges them with the declared ones."""
         self.results = [value.name for value in graph.output]
         self.types = {value.name: reader.read(type_of_value(value), provisional=outer is not None) for value in graph.input}
         values = (value for value in (*graph.value_info, *graph.output) if value.HasField("type"))
         declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """True if shape inference of the whole model had different types for the graph's inputs."""
+        """True if the graph's inputs had other types during ONNX's shape inference of the whole model, so its results may not
+        be true here.
+        """
         self.improved: set[str] = set()
-        """Names of whose types more is known than after shape inference of the whole graph."""
+        """Names about which more is known now than after ONNX's shape inference of the whole graph."""
         self.values: dict[str, Value] = {
             name: Unknown(f"computed when the model runs, by {operator_name(node)}", computed=True)
             for node in graph.node
             for name in node.output
         }
         self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
-        """Types that rely on declarations, by name. The bool is True if the name was in `improved`."""
+        """Types that were removed because they rely on declarations. For each name: the type, and True if the name was in
+        `improved`.
+        """
         self.pending = set(self.values)
-        """Outputs of nodes that are not visited yet."""
+        """The outputs of nodes that have not been visited yet."""
         inputs = {value.name for value in graph.input}
         self.values |= {name: Unknown("an input of the graph", name if outer is None else None) for name in inputs}
         self.values |= input_values or {}
@@ -94,22 +103,24 @@ class Scope:
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
         self._graph_types = dict(self.types)
-        """Types by shape inference of the whole model."""
+        """The types that ONNX's shape inference of the whole model found."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """Results of `_folds`."""
+        """A cache of the results of `_folds`."""
         self._unconfirmed_ranks: set[str] = set()
-        """Names whose rank follows only from unconfirmed declared ranks."""
+        """Names with a rank that was inferred from ranks which are only declared."""
 
     @cached_property
     def _producers(self) -> dict[str, NodeProto]:
         return {name: node for node in self._graph.node for name in node.output}
 
     def _of(self, name: str) -> Scope:
-        """Return the scope that defines a name: this scope, or a scope around it."""
+        """Return the scope that defines a name. It is this one or that of an outer graph."""
         return self if name in self.types or name in self.values or self.outer is None else self.outer._of(name)
 
     def type(self, name: str) -> PartialType:
-        """Return the known type of a name. Each of its sizes is a number or has a name."""
+        """Return what is known about the type of a name. Each of its sizes is a number or symbolic; an unknown size gets a new
+        symbol.
+        """
         scope = self._of(name)
         type_ = scope.types.get(name, NOTHING)
         named = scope.reader.named(name, type_)
@@ -121,28 +132,30 @@ class Scope:
         return named
 
     def value(self, name: str) -> Value:
-        """Return the value of a name, or an Unknown with the reason why it is not known."""
+        """Return the value of a name. Return an Unknown with the reason if it is not known."""
         if name in self.values or self.outer is None:
             return self.values.get(name, Unknown(NOWHERE))
         return self.outer.value(name)
 
     def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
-        """Return the types and the values of a node's inputs. The value of an input that is left out is None."""
+        """Return the types and the values of a node's inputs, one for each input. The value of an input that is left out is
+        None.
+        """
         return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
 
     def is_improved(self, name: str) -> bool:
-        """Return True if more is known of a name than shape inference of the whole graph found."""
+        """Return True if more is known about a name now than after ONNX's shape inference of the whole graph."""
         return name in self._of(name).improved
 
     def is_open(self, name: str) -> bool:
-        """Return True if a part of an output's type is not known."""
+        """Return True if the data type or a size of a node's output is not known yet."""
         type_ = self.types.get(name, NOTHING)
         if type_.kind is not None or type_.excessive:
             return False
         return type_.dtype is None or type_.shape is None or any(map(self.reader.names.is_open, type_.shape))
 
     def is_declared(self, name: str) -> bool:
-        """Return True if an output has declared sizes that may be computed from other sizes."""
+        """Return True if a node's output has declared sizes that may be replaced by computed ones."""
         return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def is_output(self, name: str) -> bool:
@@ -150,7 +163,7 @@ class Scope:
         return any(value.name == name for value in self._graph.output)
 
     def undefined(self, name: str) -> str | None:
-        """Return the reason why the visited node cannot read a name, or None if it can."""
+        """Return the reason why the node that is visited now cannot read a name. Return None if it can."""
         if name in self.values and name not in self.pending:
             return None
         outer = NOWHERE if self.outer is None else self.outer.undefined(name)
@@ -159,11 +172,13 @@ class Scope:
         return LATER if self.outer is not None or self.declarations.of_function else LATER_IN_MAIN
 
     def visited(self, node: NodeProto) -> None:
-        """Mark the outputs of a node as defined."""
+        """Record that a node has been visited, so later nodes can read its outputs."""
         self.pending.difference_update(node.output)
 
     def withdraw_declared(self, name: str) -> None:
-        """Remove the parts of an output's type that only declarations state. `restore_declared` adds them again."""
+        """Remove from the type of a node's output what is only declared, so that it does not influence the inference of the
+        node. `restore_declared` adds it again.
+        """
         if name in self._own.unconfirmed or name in self._unconfirmed_ranks or self.declarations.misled:
             type_ = self.types.get(name, NOTHING)
             confirmed = confirmed_part(type_, self.inferred(name))
@@ -172,7 +187,9 @@ class Scope:
                 self.types[name] = confirmed
 
     def restore_declared(self, name: str) -> None:
-        """Restore the declared parts of an output's type that do not contradict the inferred type."""
+        """Add what is declared about a node's output to its inferred type, unless it contradicts the inferred type.
+        Contradictions are stored in `contradicted`.
+        """
         if name not in self._own.unconfirmed and name not in self._withdrawn:
             return
         names = self.reader.names
@@ -192,7 +209,9 @@ class Scope:
             self.improved.discard(name)
 
     def check_inputs(self, inferred_types: Mapping[str, PartialType]) -> None:
-        """Compare the declared types of the graph's inputs with the types that are inferred for the graph's first run."""
+        """Compare the declared types of a subgraph's inputs with the types of the values that the node around it passes in its
+        first run. Contradictions are stored in `contradicted`.
+        """
         for name, inferred_type in inferred_types.items():
             declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
             if consistent_part(declared, inferred_type, names.may_be) != declared:
@@ -203,40 +222,43 @@ class Scope:
 
     @property
     def unconfirmed(self) -> Set[str]:
-        """Return the names whose declared types shape inference does not confirm."""
+        """Return the names with a declared type that ONNX's shape inference could not derive itself."""
         return self._own.unconfirmed.keys()
 
     def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
-        """Store a rank that follows from other ranks. `unconfirmed`: True if some of the other ranks are only declared."""
+        """Store the rank of a name. `unconfirmed`: True if it was inferred from ranks that are only declared."""
         self.learn_type(name, PartialType(shape=(None,) * rank))
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
     def declared(self, name: str) -> PartialType:
-        """Return the declared type of a name; NOTHING if onnxruntime ignores the declaration."""
+        """Return the type that the graph declares for a name. Return NOTHING if none is declared, or onnxruntime ignores it."""
         is_read = self.outer is not None or not self.declarations.of_function
         return self.reader.read(self._own.declared(name)) if is_read else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type of a name that shape inference finds without declarations."""
+        """Return the type that ONNX's shape inference finds for a name without declarations."""
         return self.reader.read(self._own.inferred(name))
 
     def has_runtime_type(self, name: str) -> bool:
-        """Return True if the type that onnxruntime keeps for a name differs from the inferred type."""
+        """Return True if onnxruntime uses another type for a name than the inferred one."""
         return name in self._of(name).runtime_types
 
     def runtime_type(self, name: str) -> PartialType:
-        """Return the type of a name that onnxruntime keeps."""
+        """Return the type that onnxruntime uses for a name."""
         scope = self._of(name)
         return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return the value of a name if onnxruntime computes it before it runs the model, else an Unknown. `most`: the most
-        consecutive nodes that are folded. With 1, only constants and shapes are known.
+        """Return the value of a name if onnxruntime computes it before it runs the model (constant folding). Return an Unknown
+        otherwise. `most`: the longest chain of nodes that onnxruntime folds. With 1, only initializers, constants and shapes
+        are known.
         """
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Return True if onnxruntime computes a value before it runs the model, from at most `most` consecutive nodes."""
+        """Return True if onnxruntime computes a value before it runs the model. `most`: the longest chain of nodes that may
+        lead to the value.
+        """
         scope = self._of(name)
         if (name, most) not in scope._folded:
             value, node = scope.value(name), scope._producers.get(name)
@@ -249,19 +271,19 @@ class Scope:
         return scope._folded[name, most]
 
     def learn_value(self, name: str, value: Value) -> None:
-        """Store the value of an output, and the type of the value."""
+        """Store the value of a node's output, and its type."""
         self.values[name] = value
         if isinstance(value, np.ndarray):
             self.learn_type(name, PartialType(None if value.dtype == object else value.dtype, value.shape))
             self.improved.add(name)
 
     def learn_input(self, name: str, type_: PartialType) -> None:
-        """Store the type of an input of the graph. Remove the parts of its declared type that contradict it."""
+        """Store the type of a graph input. What is declared about the input is removed if it contradicts this type."""
         self.types[name] = consistent_part(self.types.get(name, NOTHING), type_, self.reader.names.may_be)
         self.learn_type(name, type_)
 
     def learn_type(self, name: str, other: PartialType) -> None:
-        """Add the facts in another type to an output's type."""
+        """Add what another type says to the known type of a node's output."""
         type_ = self.types.get(name, NOTHING)
         merged = type_.merged(other, self.reader.names.joined)
         if merged != type_:
@@ -270,8 +292,8 @@ class Scope:
 
 
 def attribute_values(node: NodeProto) -> Sequence[Value]:
-    """Return the values of a node's tensor attributes. Also return an Unknown for each attribute that refers to an attribute of
-    the local function around the node.
+    """Return the values of a node's tensor attributes. An attribute that refers to an attribute of the local function around
+    the node gives an Unknown.
     """
     return [
         Unknown(f"attribute {attribute.ref_attr_name!r} of the function, which its calls do not all give alike")
@@ -283,7 +305,9 @@ def attribute_values(node: NodeProto) -> Sequence[Value]:
 
 
 def constant(tensor: TensorProto) -> Value:
-    """Return the elements of a TensorProto if the model holds them and they are few, else an Unknown."""
+    """Return the elements of a TensorProto. Return an Unknown with the reason if they are not in the model file, too many or
+    damaged.
+    """
     from onnx import TensorProto as Types
     from onnx import numpy_helper
 
@@ -299,7 +323,9 @@ def constant(tensor: TensorProto) -> Value:
 
 
 def why_ignored(tensor: TensorProto) -> Unknown | None:
-    """Return the reason why the elements of a TensorProto are not read, or None if they are read."""
+    """Return an Unknown with the reason if the elements of a TensorProto are not read: they are in another file, too many or
+    damaged. Return None if they are read.
+    """
     if tensor.data_location == EXTERNAL:
         return Unknown(f"stored outside the model, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:

@@ -1,4 +1,6 @@
-"""Makers of sizes. If no model input has a size, its maker is the first node whose output has it."""
+"""Finds the node that makes a size: the first node with an output of this size, if no graph input has it. Reports name this
+node, for example "the number of elements that NonZero 'nz' finds".
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,24 @@ COUNTS = {
     "NonZero": (1, "the number of elements that {} finds"),
     "Unique": (None, "the number of different elements that {} finds"),
 }
-"""Operators that count elements. By name: the dimension of the result with the count (None for any), and its meaning."""
+"""Operators with an output size that is a count of elements. For each: the dimension of the output that has this size (None for
+any), and a description of the count.
+"""
 
 ANY_SIZE = "a size that {} gives"
-"""The meaning of a size that is no count."""
+"""The description of all other sizes that a node makes."""
 
 
 def note_input_sizes(names: list[str], scope: Scope) -> None:
-    """Record that no node makes the sizes in the types of a graph's inputs."""
+    """Record that the sizes in the types of graph inputs are not made by a node. `names`: the inputs."""
     for _, symbol in _unrecorded(names, scope):
         scope.reader.names.makers[symbol] = None
 
 
 def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scope) -> None:
-    """Record a node as the maker of the sizes in the types of `names` that no earlier node makes."""
+    """Record which sizes a node makes: those in the types of its outputs that no graph input and no earlier node has. `place`:
+    the path of the node. `names`: the outputs.
+    """
     new_sizes = list(_unrecorded(names, scope))
     if new_sizes:
         depends, operator = _depends_on_data(node, scope), printable(operator_name(node))
@@ -46,7 +52,9 @@ def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scop
 
 
 def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
-    """Yield the symbols in the types of `names` that have no record yet, each with its dimension."""
+    """Yield the symbols that have no recorded maker, each with the dimension where it occurs. `names`: the values whose types
+    are searched.
+    """
     symbols, makers = scope.reader.names.sizes.symbols, scope.reader.names.makers
     for name in filter(None, names):
         for axis, size in enumerate(scope.type(name).shape or ()):
@@ -54,8 +62,8 @@ def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
 
 
 def _depends_on_data(node: NodeProto, scope: Scope) -> bool:
-    """Return True if a node's output sizes depend on data. They do if the node counts elements, or if a shape, bound, condition
-    or size that it reads depends on data.
+    """Return True if the data in tensors decide a node's output sizes, not only the sizes of the model's inputs. This is so if
+    the node counts elements, or if it reads a shape, bound, condition or size that depends on data.
     """
     if operator_name(node) in COUNTS:
         return True

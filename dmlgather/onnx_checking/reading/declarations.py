@@ -1,4 +1,6 @@
-"""Types that a model declares for the values of its nodes, and types that shape inference finds without these declarations."""
+"""The types that a model declares for the values inside its graphs (value_info and graph outputs), and how they compare with
+the types that ONNX's shape inference finds without them.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 REPEATED = ("Loop", "Scan")
-"""Operators whose graphs run several times. The inputs change, but their types follow from the node's inputs."""
+"""Operators that run their body graph several times. ONNX infers the types of the body's inputs from the inputs of the node, so
+declarations of these types can be removed.
+"""
 
 
 @dataclass
 class GraphDeclarations:
-    """The declared types of the values of one graph. `all`: every declaration, as value_info of a serialised GraphProto. It is
-    decoded only if needed, because most models have no contradictions. `plain`: the types that inference finds without
-    declarations, also as a serialised GraphProto. `input_sizes`: the names of sizes in the inputs; inference made up all other
-    names. `unconfirmed`: the declared types that inference without declarations does not confirm.
+    """The declared and the inferred types of the values in one graph. `all`: all declared types, as the value_info of a
+    serialised GraphProto. They are decoded only when a caller asks for one, because few models contradict themselves. `plain`:
+    the types that shape inference finds without the declarations, in the same form. `input_sizes`: the names of sizes in the
+    types of the model's inputs. Other names in `plain` were made up by shape inference. `unconfirmed`: the declared types that
+    shape inference could not derive itself, or that it contradicts.
     """
 
     all: bytes = b""
@@ -42,11 +47,15 @@ class GraphDeclarations:
         return _values_of(self.plain)
 
     def declared(self, name: str) -> PartialType:
-        """Return the declared type of a value, confirmed or not."""
+        """Return the type that the graph declares for a value, even if shape inference contradicts it. Return NOTHING if none
+        is declared.
+        """
         return type_of_value(self._declared[name]) if name in self._declared else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type of a value by inference without declarations. A size is None if its name is not in the inputs."""
+        """Return the type that shape inference finds for a value without declarations. A size is None if its name was made up
+        by shape inference. Return NOTHING if inference finds no type.
+        """
         return keep_names(type_of_value(self._plain[name]), self.input_sizes) if name in self._plain else NOTHING
 
 
@@ -57,27 +66,31 @@ def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
 
 
 class Declarations:
-    """The declared types in a graph and in the graphs in its nodes. `misled`: True if inference relied on a wrong declaration.
-    `of_function`: True if the graph is that of a local function. onnxruntime ignores the declarations of a function, but not
-    those in graphs inside its nodes.
+    """The declared types of the main graph or of a local function, and of all graphs inside it. `misled`: True if shape
+    inference relied on a declaration that turned out to be wrong, so its other results may be wrong too. `of_function`: True
+    for a local function. onnxruntime ignores the types that a function declares, but not those in graphs inside its nodes.
     """
 
     def __init__(self, graphs: Iterable[GraphDeclarations] = ()) -> None:
         self._graphs, self.misled, self.of_function = list(graphs), False, False
 
     def of(self, graph: GraphProto) -> GraphDeclarations:
-        """Return the declarations of one of the graphs."""
+        """Return the declared types of one graph. It is found by the number that `compare_declarations` stored in its
+        doc_string.
+        """
         return self._graphs[int(graph.doc_string)] if self._graphs else GraphDeclarations()
 
 
 def remove_declarations(graph: GraphProto) -> bool:
-    """Remove the declarations of a graph, except those of its inputs. Return True if there were any."""
+    """Remove the declared types of all values in a graph and in the graphs inside it. The types of the main inputs stay. Return
+    True if there were any declared types.
+    """
     removed = [_remove(inner.node, inner.output, inner.value_info) for inner in graphs_in(graph)]
     return any(removed)
 
 
 def without_declarations(function: FunctionProto) -> FunctionProto:
-    """Return a copy of a function without the declarations of its values."""
+    """Return a copy of a local function that declares no types for its values."""
     plain = type(function)()
     plain.CopyFrom(function)
     _remove(plain.node, (), getattr(plain, "value_info", []))  # ONNX 1.17 brought it
@@ -88,7 +101,9 @@ def without_declarations(function: FunctionProto) -> FunctionProto:
 
 
 def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value_info: MutableSequence[ValueInfoProto]) -> bool:
-    """Remove the declarations of these values, and of inputs of graphs in these nodes. Return True if there were any."""
+    """Remove the declared types of graph outputs and of the values in `value_info`, and those of the inputs of Loop and Scan
+    bodies in `nodes`. Return True if there were any.
+    """
     bodies = chain.from_iterable(subgraphs(node) for node in nodes if node.op_type in REPEATED)
     values = [*outputs, *chain.from_iterable(body.input for _, body in bodies)]
     has_declarations = bool(value_info) or any(value.HasField("type") for value in values)
@@ -99,8 +114,9 @@ def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value
 
 
 def compare_declarations(graph: GraphProto, plain: GraphProto) -> Declarations:
-    """Return the declarations in a graph, after comparing them with `plain`, the graph as inferred without declarations. Remove
-    declarations that contradict `plain` from the graph. Store each graph's number in its doc_string.
+    """Compare the declared types in a graph with those that shape inference finds without them, and return both. `plain`: the
+    same graph after inference without declarations. Changes `graph`: declarations that contradict `plain` are removed, and each
+    graph's number is stored in its doc_string, where `Declarations.of` reads it.
     """
     dims = chain.from_iterable(value.type.tensor_type.shape.dim for value in graph.input)
     input_sizes = frozenset(dim.dim_param for dim in dims if dim.dim_param)
@@ -134,12 +150,12 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
 
 
 def keep_names(type_: PartialType, names: Set[str]) -> PartialType:
-    """Return the type with None for each name of a size that is not in `names`."""
+    """Return a copy of a type in which each named size becomes None, unless its name is in `names`."""
     return type_.each_size(lambda size: size if isinstance(size, int) or size in names else None)
 
 
 def _restrict(value: ValueInfoProto, holds: PartialType) -> None:
-    """Remove the part of a declaration that does not hold."""
+    """Remove what is wrong in a declared type. `holds`: the part of the declared type that is right."""
     if holds.name is None:
         value.ClearField("type")
     elif holds.shape is None:

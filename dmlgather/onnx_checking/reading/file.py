@@ -28,21 +28,25 @@ if TYPE_CHECKING:
 
 
 LARGEST_FILE = 2**31 - 1
-"""The most bytes of a protobuf message."""
+"""The most bytes of a model file, because a protobuf message can have no more. A larger file is refused."""
 
 MOST_FAMILY_NODES = 4_000
-"""The most nodes of the family per megabyte of a file without weights. A smaller file counts as one. Judging takes 1 ms a node.
+"""The most gathers and slices per megabyte of a file without weights. A model with more is refused, because each takes about 1
+ms to check. A file under one megabyte may have as many as one megabyte.
 """
 
 MEMORY_PER_BYTE = 3
-"""Bytes of memory that decoding takes per kept byte of the file: the byte itself, the message, and a temporary copy."""
+"""Bytes of memory that decoding takes for each byte that is kept of the file: the byte itself, the decoded message, and a
+temporary copy.
+"""
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A decoded model without the values of large constants. `limits`: the time and memory that are left for shape inference.
-    `most_nodes`: the most nodes of the family that it may have. `remark`: why shapes could not be inferred; empty if they were.
-    `declarations`: the declared types of the main graph's values.
+    """A model that was read from a file, without the elements of large constants. `functions`: its local functions. `limits`:
+    the CPU time and memory that ONNX's shape inference may still use for it. `most_nodes`: the most gathers and slices that it
+    may have. `remark`: the reason why shape inference of the main graph failed; empty if it succeeded. `declarations`: the
+    types that the main graph declares for its values.
     """
 
     model: ModelProto
@@ -54,8 +58,8 @@ class ModelFile:
 
 
 def read_model(path: Path) -> ModelFile:
-    """Return the model in the file at `path`, with inferred shapes. External data and large constants are not read. FileError
-    for an invalid file, ImportError for a missing package.
+    """Read a model file, and infer the shapes of its main graph. External data and the elements of large constants are not
+    read. FileError for an invalid file, ImportError for a missing package.
     """
     model, size = _decoded(path)
     if not model.HasField("graph"):
@@ -74,9 +78,9 @@ def read_model(path: Path) -> ModelFile:
 
 
 class Inferred(NamedTuple):
-    """The result of shape inference on a graph. If inference fails, `graph` has the original shapes or some inferred shapes,
-    and `remark` says why it failed. Otherwise `remark` is empty. `declarations`: the declared types of the graph's values.
-    Wrong declarations are removed from `graph`.
+    """A graph after ONNX's shape inference. `graph`: the graph with inferred types; declared types that contradict the inferred
+    ones are removed. `remark`: the reason why inference failed, or empty. If it failed, `graph` may lack some or all inferred
+    shapes. `declarations`: the types that the graph declared for its values.
     """
 
     graph: GraphProto
@@ -85,8 +89,8 @@ class Inferred(NamedTuple):
 
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
-    """Return a graph of the model with inferred shapes. `strict`: False to skip a node whose shapes cannot be inferred, True to
-    fail.
+    """Infer the shapes of the values in a graph of the model. `opsets`: the opsets that the graph imports. `strict`: True to
+    fail at a node whose shapes cannot be inferred; False to skip that node.
     """
     from onnx import ModelProto
 
@@ -107,8 +111,9 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
 
 
 def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Declarations, str]:
-    """Return the declared types of a graph's values, and the remark of `inferred`. `model`: the graph with its functions. The
-    declarations are removed from `model`.
+    """Infer shapes without the declared types, and compare the results with these types. Return the declared types, and the
+    remark of `shape_inference.inferred`. `model`: a model of the graph and the functions that it calls; the declarations in it
+    are removed.
     """
     if not remove_declarations(model.graph):
         return Declarations(), ""
@@ -122,13 +127,15 @@ def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tupl
 
 
 def external_files(path: Path) -> list[str]:
-    """Return the files of the external tensors of a model, by the names in the model. FileError for an invalid file."""
+    """Return the names of the files in which a model keeps its external tensors, as the model spells them. FileError for an
+    invalid file.
+    """
     model, _ = _decoded(path)
     return sorted({entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"})
 
 
 def _decoded(path: Path) -> tuple[ModelProto, int]:
-    """Return the model without large constants, and the size of its file without large constants, in bytes."""
+    """Decode a model file. Return the model without large constants, and the number of bytes that the file has without them."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
@@ -152,8 +159,9 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
 
 
 def strip(model: ModelProto) -> None:
-    """Remove the values of large constants, because shape inference copies the model several times. Also remove those of
-    damaged constants, because some versions of ONNX read beyond their end. FileError for a model with texts that are not UTF-8.
+    """Remove the elements of large constants, because shape inference copies the model several times. Remove also the elements
+    of damaged constants, because some versions of ONNX read beyond their end. FileError if the model has text that is not
+    UTF-8.
     """
     for tensor in list(_tensors(model)):
         if isinstance(constant(tensor), Unknown):
@@ -162,7 +170,7 @@ def strip(model: ModelProto) -> None:
 
 
 def _tensors(message: Any) -> Iterator[TensorProto]:
-    """Yield the tensors in a protobuf message and in all messages inside it. FileError for a text that is not UTF-8."""
+    """Yield all tensors in a protobuf message, at any depth. FileError for text that is not UTF-8."""
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
     for entry, value in message.ListFields():

@@ -1,5 +1,5 @@
-"""ONNX's shape inference and reference evaluator in a separate process, with limits of time and memory. Some models make them
-crash or use much memory. The process runs `inference_server.py`.
+"""A separate process for ONNX's shape inference and reference evaluator, with limits of CPU time and memory. Some models make
+ONNX crash or use much memory, which must not end the check. The process runs `inference_server.py`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ TAKES = "ONNX's shape inference takes more than its limit of"
 
 
 class InferenceFailedError(Exception):
-    """Raised if shapes could not be inferred. The message says why."""
+    """Raised if ONNX could not infer the shapes of a model. The message says why."""
 
 
 class InferenceLimitError(InferenceFailedError):
-    """Raised if inference exceeded its limits of time or memory, or crashed."""
+    """Raised if the inference process used up its time or memory, or crashed."""
 
 
 @dataclass
 class InferenceLimits:
-    """The time and memory that are left for the shape inference of one model. `seconds`: CPU time, for the model and all its
-    functions. `memory`: bytes, in addition to the memory that importing onnx takes.
+    """The CPU time and memory that shape inference may still use for one model. `seconds`: the CPU time that is left; each
+    request for the model or one of its functions reduces it. `memory`: bytes, in addition to what the process has after
+    importing onnx.
     """
 
     seconds: float
@@ -40,25 +41,25 @@ class InferenceLimits:
 
     def __post_init__(self) -> None:
         self.late = f"{TAKES} {self.seconds:.3g} seconds"
-        """The message if the time is used up."""
+        """The message for users if the time is used up."""
 
     @property
     def used_up(self) -> bool:
-        """Return True if no time is left."""
+        """Return True if no CPU time is left."""
         return self.seconds <= 0
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return the limits for a file of `size` bytes: 2 s of CPU time and 128 MB of memory per megabyte, but at least that
-        much.
+        """Return the limits for a model file of `size` bytes. They are 2 seconds of CPU time and 128 MB of memory for each
+        megabyte. A file under one megabyte gets as much as one megabyte.
         """
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
-        """Return a serialised ModelProto with inferred shapes. `strict`: True to fail at a node whose shapes cannot be
-        inferred, False to skip the node. `propagate`: True to compute also values that shapes depend on. The time that this
-        takes is subtracted from `seconds`.
+        """Run ONNX's shape inference on a serialised ModelProto, and return the result in the same form. `strict`: True to fail
+        at a node whose shapes cannot be inferred; False to skip that node. `propagate`: True to compute also the values of
+        tensors that may be shapes (ONNX's data propagation). The CPU time of the request is subtracted from `seconds`.
 
         Raises InferenceFailedError for an error of ONNX, or if the process cannot be started. Raises InferenceLimitError if the
         process crashes or exceeds a limit.
@@ -66,11 +67,14 @@ class InferenceLimits:
         return self._ask(_Request(GRAPH, model, strict, propagate))
 
     def ask_node(self, model: bytes, most: int) -> bytes:
-        """Return a serialised ModelProto about a model's only node. Its value_info has the types of the node's outputs. The
-        node's inputs are graph inputs or initializers. If all are initializers and each output has at most `most` elements, the
-        answer has the outputs' values as initializers. The reference evaluator must know the operator for this.
+        """Infer the types of a single node's outputs, and compute their values if possible. `model`: a serialised ModelProto
+        with only this node; the inputs of the node are graph inputs or initializers. `most`: the most elements of an output to
+        compute. The result is a serialised ModelProto with the types of the outputs as value_info. It has their values as
+        initializers if all inputs are initializers, the outputs are small enough, and ONNX's reference evaluator knows the
+        operator.
 
-        The time is counted as by `infer_shapes`, and the errors are the same. InferenceFailedError also for an ill-formed node.
+        The time is counted as in `infer_shapes`, and the errors are the same. An ill-formed node also raises
+        InferenceFailedError.
         """
         return self._ask(_Request(NODE, model, most=most))
 
@@ -88,7 +92,7 @@ class InferenceLimits:
 
 @dataclass(frozen=True)
 class _Request:
-    """A request to the process, with the fields of REQUEST. `model`: serialised."""
+    """A request to the inference process. It has the fields of `inference_server.REQUEST`. `model`: a serialised ModelProto."""
 
     kind: bytes
     model: bytes
@@ -102,7 +106,9 @@ class _Request:
 
 
 class _InferenceProcess:
-    """A process that infers shapes and computes nodes until it ends."""
+    """A running inference process. It answers requests one after another. After a crash or an exceeded limit, a new one is
+    started.
+    """
 
     def __init__(self) -> None:
         self.owner, self._late = os.getpid(), False
@@ -117,11 +123,13 @@ class _InferenceProcess:
 
     @property
     def usable(self) -> bool:
-        """Return True if the process runs and this process started it. A forked process must start its own."""
+        """Return True if the process runs and was started by this Python process. After a fork, the child must start one of its
+        own.
+        """
         return self.owner == os.getpid() and self._process.poll() is None
 
     def ask(self, request: _Request, limits: InferenceLimits) -> tuple[bytes, float]:
-        """Return the answer, and the CPU time that it took, in seconds."""
+        """Send a request and wait for the answer. Return the answer and the CPU time that it took, in seconds."""
         if limits.used_up:
             raise InferenceLimitError(limits.late)
         limit = threading.Timer(WAIT * limits.seconds, self._end_late)

@@ -1,4 +1,5 @@
-"""The script of the separate process that runs ONNX's shape inference, and ONNX's reference evaluator for single nodes.
+"""The script of the inference process. It runs ONNX's shape inference on models, and ONNX's reference evaluator on single
+nodes.
 
 The script imports onnx and nothing of dmlgather. It answers requests one by one.
 """
@@ -16,8 +17,8 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_SHAPE = 65
-"""The number of sizes to which longer inferred shapes are cut. It is one more than the reader's limit, so the reader still sees
-that a shape is too long.
+"""Inferred shapes with more dimensions are cut to this number of dimensions. It is one more than dmlgather accepts, so
+dmlgather still sees that such a shape is too long.
 """
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
@@ -27,18 +28,22 @@ taken in seconds, size of the rest in bytes. The rest is a model, or an error me
 """
 
 GRAPH, NODE = b"g", b"n"
-"""Kinds of requests: for the shapes of all values of a model, and for the types and values of the outputs of its only node."""
+"""The two kinds of requests. GRAPH: infer the shapes of all values in a model. NODE: infer the types of the outputs of the only
+node in a model, and compute their values.
+"""
 
 DONE, FAILED, TOO_LARGE = b"d", b"f", b"m"
 
 SELECTING = ("Compress", "NonZero", "Unique")
-"""Operators with output sizes that inference does not know. The largest output, NonZero's, has `rank` elements per input
-element.
+"""Operators that select some elements of their input, so shape inference does not know the output size. The largest output is
+that of NonZero, with `rank` elements for each input element.
 """
 
 
 def serve() -> None:
-    """Answer requests at standard input until it is closed. First write a byte, which says that the process is ready."""
+    """Answer requests from standard input until it is closed. First write one byte, to tell the parent process that onnx is
+    imported.
+    """
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not write into an answer
     warnings.simplefilter("ignore")
@@ -63,7 +68,7 @@ def serve() -> None:
 
 
 def read(pipe: Any, size: int) -> bytes:
-    """Return the next `size` bytes of a pipe. EOFError if it has fewer."""
+    """Read exactly `size` bytes from a pipe. EOFError if the pipe ends before."""
     data: bytes = pipe.read(size)
     if len(data) < size:
         raise EOFError
@@ -80,7 +85,7 @@ def _answered(kind: bytes, model: bytes, strict: bool, propagate: bool, most: in
 
 
 def _graph(model: bytes, strict: bool, propagate: bool) -> bytes:
-    """Return the model with inferred shapes."""
+    """Run shape inference on a serialised model, and return it with inferred shapes."""
     from google.protobuf.message import EncodeError  # type: ignore[import-untyped] # protobuf ships no types
     from onnx import shape_inference
 
@@ -94,7 +99,7 @@ def _graph(model: bytes, strict: bool, propagate: bool) -> bytes:
 
 
 def _node(text: bytes, most: int) -> bytes:
-    """Return the answer to a request of kind NODE. The parameters and the answer are those of `InferenceLimits.ask_node`."""
+    """Answer a NODE request. The parameters and the result are those of `InferenceLimits.ask_node`."""
     from onnx import ModelProto, TensorProto, defs, helper, shape_inference
 
     model = ModelProto.FromString(text)
@@ -121,7 +126,9 @@ def _node(text: bytes, most: int) -> bytes:
 
 
 def _elements(type_: Any, most: int, selects: bool) -> int:
-    """Return the number of elements of an output, or a number above `most` if it is not known."""
+    """Return the number of elements in an output, from its inferred type. Return a number above `most` if the type does not
+    tell. `selects`: True for the operators in SELECTING.
+    """
     tensor = type_.tensor_type
     if type_.WhichOneof("value") != "tensor_type" or (not selects and not tensor.HasField("shape")):
         return most + 1
@@ -130,7 +137,7 @@ def _elements(type_: Any, most: int, selects: bool) -> int:
 
 
 def _evaluated(model: Any, output_types: Any) -> Any:
-    """Return the values of the node's outputs by ONNX's reference evaluator."""
+    """Compute the outputs of the model's node with ONNX's reference evaluator."""
     from onnx.reference import ReferenceEvaluator
 
     graph = model.graph
@@ -149,14 +156,16 @@ def _tensor(value: Any, name: str) -> Any:
 
 
 def _shorten(graph: Any) -> None:
-    """Cut each inferred shape to LONGEST_SHAPE sizes. Longer shapes take memory, but are not read."""
+    """Cut each inferred shape to LONGEST_SHAPE dimensions, to save memory. Longer shapes are refused anyway."""
     for value in graph.value_info:
         if len(value.type.tensor_type.shape.dim) > LONGEST_SHAPE:
             del value.type.tensor_type.shape.dim[LONGEST_SHAPE:]
 
 
 def _data_bytes() -> int | None:
-    """Return this process's memory in bytes, as RLIMIT_DATA counts it. None on other systems than Linux."""
+    """Return the memory that this process uses now, in bytes, as the limit RLIMIT_DATA counts it. Return None on systems other
+    than Linux.
+    """
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 # imports less
         for line in status:
             if line.startswith("VmData:"):
@@ -165,8 +174,8 @@ def _data_bytes() -> int | None:
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    """Limit this process's CPU time to `seconds`, and its data to `memory` bytes. 0 and None remove the limits. Only Linux
-    enforces the memory limit. Windows enforces no limit, so there only the parent process watches the time.
+    """Limit this process to `seconds` of CPU time and `memory` bytes of data. 0 removes the limit of time, None the limit of
+    memory. Only Linux enforces the limit of memory. Windows enforces neither, so the parent process also watches the time.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,8 +1,9 @@
-"""Types and shapes of a graph by ONNX's shape inference, within limits of time and memory.
+"""ONNX's shape inference of a graph, within limits of time and memory.
 
-Inference also computes the values of one-dimensional tensors, because they may be shapes (data propagation). That takes about
-70 bytes per element, even if the model does not have the values. No shape has thousands of elements. So if inference of a model
-exceeds a limit, the nodes that read longer tensors are hidden, and inference is tried again.
+Shape inference also computes the values of one-dimensional tensors, because they may be shapes (data propagation). That takes
+about 70 bytes for each element, even if the file has no values for them. No shape has thousands of elements. So if inference
+exceeds a limit, the nodes that read longer tensors are moved to another domain, where ONNX skips them, and inference runs
+again.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 Shape = Sequence[Size]
 
 HIDDEN = "dmlgather.hidden"
-"""The domain of hidden nodes. It has no operators, so inference skips these nodes."""
+"""The domain of nodes that shape inference should skip. ONNX knows no operators in it."""
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
-    """Return the graph of a model with inferred shapes, and a remark. The remark says why shapes are missing if a limit was
-    exceeded; otherwise it is empty. `strict` and the errors are those of `InferenceLimits.infer_shapes`. ValueError for a model
-    that is too large for protobuf.
+    """Return the graph of a model after shape inference, and a remark. The remark is empty unless a limit was exceeded; then it
+    says why shapes are missing. `strict` and the errors are those of `InferenceLimits.infer_shapes`. ValueError for a model
+    that is too large for protobuf. Changes `model` if nodes had to be skipped.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
@@ -38,13 +39,16 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
 
 
 def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return None for the sizes of a slice that have names, because ONNX may have copied the names from the data."""
+    """Return None for each named size in the output of a Slice, because some versions of ONNX copy the name from the input even
+    if the slice is shorter.
+    """
     return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
 def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return the right sizes of a pooling that rounds up. If ONNX counted a last window that begins behind the data, the right
-    size is one less. If the size of the data is unknown, the result is None.
+    """Return the correct output sizes of a pooling with ceil_mode, for the dimensions where ONNX infers wrong ones. ONNX may
+    count a last window that begins behind the data. Then the correct size is one less, or None if the size of the data is not
+    known.
     """
     ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2
@@ -63,13 +67,15 @@ MISTAKEN = {
     "Slice": (range(10, 11), _slice_sizes),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _pooling_sizes)),
 }
-"""Operators whose sizes ONNX infers wrongly. Each has its opsets and a rule. The rule's arguments are the node, the shape of
-its first input, and the inferred shape of an output. It returns the right sizes by axis.
+"""Operators for which ONNX infers wrong sizes. For each: the affected opsets, and a function that returns the correct size of
+each affected dimension. The function gets the node, the shape of its first input, and the inferred shape of an output.
 """
 
 
 def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
-    """Return the right type of a node's output. `data`: the type of its first input. `result`: the type that ONNX infers."""
+    """Correct the type that ONNX inferred for an output of a node. `data`: the type of the first input. `result`: the type that
+    ONNX inferred. Return `result` if it is correct.
+    """
     opsets, rule = MISTAKEN.get(node.op_type, ((), _slice_sizes))
     if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
         return result
@@ -78,7 +84,9 @@ def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialTy
 
 
 def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
-    """Hide the nodes with wrongly inferred sizes, and declare the right sizes. Return True if there are any."""
+    """Find the nodes for which ONNX inferred wrong sizes, and make shape inference skip them: their types are declared with
+    correct sizes instead. `typed`: the graph after shape inference. Return True if there are such nodes.
+    """
     opset, any_hidden = own_opset(model.opset_import), False
     for graph, typed_graph in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
@@ -100,7 +108,7 @@ def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
 
 
 def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
-    """Clear the sizes of a value that differ from those in `shape`. Return True if there are any."""
+    """Remove the sizes of a value that are not those in `shape`. Return True if any were removed."""
     own = type_of_value(value).shape or ()
     wrong = [dim for dim, size, expected in zip(value.type.tensor_type.shape.dim, own, shape, strict=False) if size != expected]
     for dim in wrong:
@@ -135,8 +143,9 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Hide the nodes that propagate data and read a tensor that is too long for a shape. Return True if there are any. `plain`:
-    the graph as inferred without data propagation. It gives the types of the hidden nodes' outputs.
+    """Make shape inference skip the nodes that propagate data and read a tensor too long for a shape. `plain`: the graph after
+    inference without data propagation; the types of the skipped nodes' outputs are declared from it. Return True if there are
+    such nodes.
     """
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
@@ -167,7 +176,7 @@ def _show(graph: GraphProto) -> None:
 
 
 def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield the graph and all graphs in its nodes."""
+    """Yield a graph, and the graphs in the attributes of its nodes, at any depth."""
     yield graph
     for node in graph.node:
         for _, inner in subgraphs(node):
@@ -184,7 +193,7 @@ def _is_long(value: ValueInfoProto) -> bool:
 
 
 def _propagates(node: NodeProto, opset: int) -> bool:
-    """Return True if ONNX has a data propagation function for the node."""
+    """Return True if ONNX can compute the values of the node's outputs during shape inference (data propagation)."""
     from onnx import defs
 
     try:

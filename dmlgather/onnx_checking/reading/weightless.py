@@ -1,8 +1,8 @@
-"""Reading of an ONNX model file without the elements of its large tensors.
+"""Reads an ONNX model file without the elements of its large tensors.
 
-The fields of the file are read one by one, in protobuf's format. onnx's message descriptors say which fields hold elements. All
-other bytes are kept. After a damaged or unusual field, the rest of its message is kept unread, so that decoding reports the
-error that it would report for the whole file.
+The fields of the protobuf message are read one by one. The message descriptors of onnx say which fields hold elements; all
+other bytes are kept. After a damaged or unusual field, the rest of its message is kept without further reading. So decoding
+reports the same error as for the whole file.
 """
 
 from __future__ import annotations
@@ -24,51 +24,63 @@ PAYLOADS: tuple[Payload, ...] = get_args(Payload)
 """The fields of a TensorProto that can hold its elements."""
 
 LARGE = 4096
-"""Messages of fewer bytes are kept unread. A tensor whose elements are skipped is seldom shorter."""
+"""Messages with fewer bytes are kept whole, because they seldom contain elements to skip."""
 
 MOST_FIELDS = 1_000_000
-"""The most fields to read, which takes about a second. The rest of the file is kept unread. A model has a field for each node
-and each tensor.
+"""The most fields to read, which takes about a second. After that, the rest of the file is kept whole. Each node and each
+tensor of a model is at least one field.
 """
 
 MOST_NESTED = 100
-"""The greatest nesting depth of messages that protobuf decodes."""
+"""The greatest nesting depth of messages that protobuf decodes. Deeper messages are kept whole."""
 
 BUFFER = 4096
-"""The size of the file's buffer in bytes. It is small, because only few bytes lie between the elements of two small tensors."""
+"""The size of the file's read buffer in bytes. It is small, because only few bytes lie between the elements of two small
+tensors.
+"""
 
 _CHUNK = 2**18
-"""Bytes of elements to read at once."""
+"""The number of bytes to read at once from a tensor's elements."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""Wire types: encodings of a field's value. The last three bits of a tag are the wire type, the others the field's number."""
+"""Wire types of protobuf: how the value of a field is encoded. The last three bits of a tag are the wire type, the other bits
+are the field number.
+"""
 
 _HEAD = 15
-"""The most bytes of a tag with a length or a varint behind it. A tag or a length has up to 5 bytes, a varint up to 10."""
+"""The most bytes of a field before its content: a tag of up to 5 bytes, then a length of up to 5 bytes or a varint of up to 10
+bytes.
+"""
 
 _VALUES: Mapping[int, tuple[re.Pattern[bytes], int]] = {
     _VARINT: (re.compile(rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"), 0),
     _FIXED64: (re.compile(rb"[\x00-\xff]{8}"), 8),
     _FIXED32: (re.compile(rb"[\x00-\xff]{4}"), 4),
 }
-"""By wire type: the pattern of a value, and its number of bytes, or 0 if that varies."""
+"""For each wire type of single elements: the pattern of a valid value, and its number of bytes. The number is 0 for varints,
+because their length varies.
+"""
 
 
 @dataclass(frozen=True)
 class KeptParts:
-    """The kept parts of a file. A part is bytes, or a range of file positions. `size`: the number of bytes of all parts."""
+    """The parts of a model file that remain without the elements of large tensors. `parts`: in order; each is a bytes object,
+    or a range of positions in the file that have not been read yet. `size`: the total number of bytes.
+    """
 
     file: BinaryIO
     parts: list[bytes | range]
     size: int
 
     def read(self) -> bytes:
-        """Return the kept bytes. FileError if the file has become shorter."""
+        """Return the remaining bytes, joined to one protobuf message. FileError if the file has become shorter."""
         return b"".join(part if isinstance(part, bytes) else _read(self.file, part.start, part.stop) for part in self.parts)
 
 
 def without_weights(file: BinaryIO, size: int) -> KeptParts:
-    """Return the kept parts of a file of `size` bytes with a ModelProto. FileError if the file becomes shorter."""
+    """Find the parts of a model file that remain without the elements of large tensors. `size`: the number of bytes in the
+    file. FileError if the file becomes shorter while it is read.
+    """
     from onnx import ModelProto
 
     walk = _ElementSkipper(file)
@@ -77,13 +89,16 @@ def without_weights(file: BinaryIO, size: int) -> KeptParts:
 
 
 class _UnusualError(Exception):
-    """Raised for a field that is damaged or unusually encoded, and after MOST_FIELDS fields."""
+    """Raised for a field that is damaged or unusually encoded, and after MOST_FIELDS fields. The caller then keeps the rest of
+    the message.
+    """
 
 
 class _Layout(NamedTuple):
-    """The fields of a message type, by tag. `inner`: the descriptors of submessages. `single`: submessages that are or contain
-    a tensor and should occur once, because protobuf merges repeated ones. `packed`: for lists of elements of a tensor, the
-    bytes of an element, or 0 if that varies. `unpacked`: for single elements, the pattern of a run of them.
+    """What the fields of one message type contain. The keys are tags (field number and wire type). `inner`: the descriptor of
+    each field that is a message. `single`: the fields with a tensor inside that may occur only once, because protobuf merges
+    repeated ones. `packed`: for each list of elements in a tensor, the bytes of an element; 0 if they vary. `unpacked`: for
+    fields with one element each, the pattern of several such fields in a row.
     """
 
     inner: Mapping[int, Any]
@@ -117,8 +132,8 @@ def _is_tensor(descriptor: Any) -> bool:
 
 
 def _has_tensor(descriptor: Any, *around: Any) -> bool:
-    """Return True if a message is a tensor, or contains a tensor in fields that should occur once. A sparse tensor does.
-    `around`: the messages around the message.
+    """Return True if a message type is a tensor, or contains one in fields that occur only once, as a sparse tensor does.
+    `around`: the message types that contain this one, to end a recursion.
     """
     if descriptor in around or _is_tensor(descriptor):
         return descriptor not in around
@@ -127,15 +142,17 @@ def _has_tensor(descriptor: Any, *around: Any) -> bool:
 
 
 class _ElementSkipper:
-    """A pass over a file. `parts`: the kept parts so far. `fields`: the number of fields so far."""
+    """One pass over a model file that skips the elements of large tensors. `parts`: the kept parts so far. `fields`: the number
+    of fields read so far.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.fields = file, 0
         self.parts: list[bytes | range] = []
 
     def message(self, start: int, end: int, descriptor: Any, nested: int) -> int:
-        """Keep the message from `start` to `end` without elements that are skipped. Return the number of kept bytes. `nested`:
-        the message's depth, from 1.
+        """Read the message from position `start` to `end`, and keep all but the elements of tensors. Return the number of kept
+        bytes. `nested`: the depth of the message; 1 for the whole model.
         """
         layout, first_part, singles = _layout(descriptor), len(self.parts), set()
         # `size` is the number of kept bytes before `since`. All bytes from `since` on are kept so far.
@@ -175,7 +192,9 @@ class _ElementSkipper:
         return sum(map(len, kept))
 
     def _without_elements(self, start: int, end: int, layout: _Layout) -> list[range]:
-        """Return the kept ranges of the tensor from `start` to `end`."""
+        """Return the ranges of file positions to keep of the tensor that lies from `start` to `end`. A small constant is kept
+        whole, because the check reads its elements.
+        """
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
         from onnx import TensorProto
 
@@ -201,7 +220,9 @@ class _ElementSkipper:
         return [range(start, end)] if why_ignored(tensor) is None else kept
 
     def _field(self, at: int, end: int) -> tuple[int, int, int]:
-        """Return the tag of the field at `at`, and the start and end of its content. `end`: the end of the message."""
+        """Read the head of the field at position `at`. Return the tag, and the positions where its content starts and ends.
+        `end`: the end of the surrounding message.
+        """
         self.fields += 1
         if self.fields > MOST_FIELDS:
             raise _UnusualError
@@ -224,7 +245,9 @@ class _ElementSkipper:
         return tag, content, content + size
 
     def _check(self, start: int, stop: int, width: int) -> None:
-        """Raise _UnusualError if decoding would refuse a list of elements. `width`: the bytes of an element, or 0 for varints."""
+        """Raise _UnusualError if protobuf would refuse the list of elements from `start` to `stop`. `width`: the bytes of an
+        element; 0 for varints.
+        """
         if width:
             if (stop - start) % width:
                 raise _UnusualError
@@ -241,7 +264,9 @@ class _ElementSkipper:
             raise _UnusualError
 
     def _end_of_run(self, at: int, end: int, pattern: re.Pattern[bytes]) -> int:
-        """Return the end of a run of single elements. Each element is a field."""
+        """Find the end of a series of fields with one tensor element each. Return the position behind the last one. `pattern`:
+        matches such a series.
+        """
         size = _HEAD
         while True:
             match = pattern.match(_read(self.file, at, min(at + size, end)))
@@ -252,7 +277,7 @@ class _ElementSkipper:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the varint of at most 5 bytes at `at`, and the position behind it."""
+    """Decode the varint of at most 5 bytes at position `at`. Return its value, and the position behind it."""
     value = 0
     for shift, byte in zip(range(0, 35, 7), data[at:], strict=False):
         value |= (byte & 0x7F) << shift

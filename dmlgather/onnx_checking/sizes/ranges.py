@@ -1,4 +1,4 @@
-"""Ranges of sizes, and bounds of expressions whose symbols are in ranges."""
+"""Ranges of symbolic sizes, and bounds of the expressions of symbols in such ranges (interval arithmetic)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from typing import Any
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 
 FARTHEST = 1 << 40
-"""The largest value of a symbol that is considered. DirectML's sizes are at most 2^32 - 1."""
+"""The largest value of a symbol that is considered. Sizes in DirectML are at most 2^32 - 1; larger values only show whether an
+expression grows without limit.
+"""
 
 MOST_INTERVALS = 400
-"""The most intervals of a symbol that are examined."""
+"""The most intervals into which the range of a symbol is divided. After that, an interval is not divided further, even if the
+question is still open for it.
+"""
 
 MOST_HALVED = 64
-"""An interval is divided near 0 if it starts there and is longer than this, because most sizes are small. Others are halved."""
+"""An interval that starts near 0 and is longer than this is divided near its start, because most sizes are small. Other
+intervals are halved.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Sizes from `low` to `high`, both included. `high` is None if there is no upper limit."""
+    """An interval of integer sizes, from `low` to `high`. Both ends are included. `high` is None if there is no upper limit."""
 
     low: int
     high: int | None = None
@@ -35,11 +41,13 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """Return True if the range has no size."""
+        """Return True if no size lies in the range."""
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """Return the condition that a size is in the range, for example "N >= 1". Limits beyond DirectML's sizes are left out."""
+        """Return the range as text, for example "1 <= N <= 512". An upper limit above the largest size in DirectML is left out:
+        "N >= 1".
+        """
         if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:
@@ -48,38 +56,43 @@ class Range:
 
 
 ANY = Range(0)
-"""The range of a symbol about which nothing is known."""
+"""The range of a symbol if nothing is known about it: all integers of 0 or more."""
 
 Number = int | Fraction
 
 Ranges = Mapping[str, Range]
-"""The ranges of symbols, none of them empty. A missing symbol has the range ANY."""
+"""The range of each symbol. No range is empty. A symbol that is missing has the range ANY."""
 
 NO_RANGES: Ranges = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """Bounds of a number: it is between sum + `low` and sum + `high`. The sum adds symbols times `factors`, which are not 0."""
+    """A lower and an upper bound of an expression, both linear in the symbols. The expression lies between sum(factor * symbol)
+    + `low` and sum(factor * symbol) + `high`. `factors`: the factor of each symbol, never 0. For example, floor(N/2) lies
+    between N/2 - 1/2 and N/2.
+    """
 
     low: Number
     high: Number
     factors: Mapping[str, Number] = field(default_factory=dict)
 
     def plus(self, other: LinearBounds) -> LinearBounds:
-        """Return the bounds of a sum."""
+        """Return bounds of the sum of the two expressions."""
         factors = dict(self.factors)
         for symbol, factor in other.factors.items():
             factors[symbol] = factors.get(symbol, 0) + factor
         return LinearBounds(self.low + other.low, self.high + other.high, {name: each for name, each in factors.items() if each})
 
     def times(self, factor: Number) -> LinearBounds:
-        """Return the bounds of the product with `factor`, which is not 0."""
+        """Return bounds of the expression times `factor`. The factor must not be 0."""
         low, high = sorted((self.low * factor, self.high * factor))
         return LinearBounds(low, high, {name: each * factor for name, each in self.factors.items()})
 
     def ends(self, ranges: Ranges) -> tuple[Number, Number]:
-        """Return the minimum and the maximum of the number for symbols in these ranges."""
+        """Return the smallest value of the lower bound and the largest value of the upper bound, for all values of the symbols
+        in `ranges`.
+        """
         low, high = self.low, self.high
         for symbol, factor in self.factors.items():
             allowed = ranges.get(symbol, ANY)
@@ -88,7 +101,7 @@ class LinearBounds:
         return low, high
 
     def constant(self, ranges: Ranges) -> LinearBounds:
-        """Return bounds without symbols."""
+        """Replace the symbols by their ranges. Return bounds that are plain numbers."""
         return LinearBounds(*self.ends(ranges))
 
 
@@ -97,11 +110,11 @@ def _last(allowed: Range) -> int:
 
 
 Bounding = Callable[[Ranges], LinearBounds]
-"""A function from the ranges of symbols to the bounds of an expression."""
+"""A function that computes bounds of one expression. Its argument is the range of each symbol."""
 
 
 def bounding(expression: Any) -> Bounding:
-    """Return a function that bounds an expression of sympy."""
+    """Compile a sympy expression to a function that computes its bounds from the ranges of its symbols."""
     if expression.is_Symbol:
         symbol = LinearBounds(0, 0, {str(expression.name): 1})
         return lambda _: symbol
@@ -146,8 +159,8 @@ def _most(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return the bounds of a number rounded down. With integer factors, only the constants are rounded: floor(N + 5/2) = N + 2.
-    With other factors, rounding subtracts less than 1. If bounds without symbols are as close, they are returned.
+    """Return bounds of a number rounded down. If all factors are integers, only the constants are rounded: floor(N + 5/2) = N +
+    2. Otherwise, rounding subtracts less than 1. Bounds that are plain numbers are preferred if they are as narrow.
     """
     if all(factor.denominator == 1 for factor in operand.factors.values()):
         return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)
@@ -161,7 +174,7 @@ def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return the bounds of a remainder. A remainder has the divisor's sign and is closer to 0 than the divisor."""
+    """Return bounds of a remainder. It has the sign of the divisor, and its absolute value is less than that of the divisor."""
     low, high = divisor.ends(ranges)
     if low == high and low:
         whole = _floor(operand.times(Fraction(1) / low), ranges).constant(ranges)
@@ -184,13 +197,16 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
     "Max": _most,
     "Mod": _modulo,
 }
-"""The functions that occur in expressions, by their number of operands."""
+"""For each sympy function that occurs in expressions: how the bounds of its result follow from the bounds of its operands. The
+keys are the names of the sympy classes. `_OF_ONE` has the functions of one operand. Functions of several operands are applied
+to two at a time.
+"""
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
-    """Return the range of a symbol in which an expression is not negative. The result is True for the symbol's whole range,
-    False for no size of it, and None if the sizes form no range or were not found. `ranges`: the ranges of the expression's
-    symbols. Every other symbol's range has one size.
+    """Find the values of a symbol for which an expression is 0 or more. Return them as a range. Return True for all values in
+    the symbol's range, and False for none. Return None if the values are not one range, or if they were not found. `ranges`:
+    the range of each symbol in the expression. All symbols but `symbol` must have a range with a single value.
     """
     accepted: list[Range] = []
     for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
@@ -211,8 +227,8 @@ def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES)
 
 
 def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
-    """Return an upper bound of an expression, or None if the expression may exceed every size of DirectML. The bound is the
-    maximum if the expression has one symbol and no remainders.
+    """Return an upper bound of an expression. Return None if the expression may exceed the largest size in DirectML. The bound
+    is the exact maximum if the expression has one symbol and no remainders.
     """
     most = bound({}).ends({})[1]
     if len(symbols) == 1:
@@ -232,9 +248,9 @@ def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
 def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
-    """Yield intervals that make up the range of a symbol, in order. With each, yield the minimum and the maximum of an
-    expression in the interval. An interval is divided further if `is_open` returns True for these two numbers, up to
-    MOST_INTERVALS intervals.
+    """Divide the range of a symbol into intervals, and yield them in order. Each comes with the bounds of the expression in the
+    interval: a minimum and a maximum. `is_open`: returns True for bounds that do not answer the caller's question; the interval
+    is then divided further. There are at most about MOST_INTERVALS intervals.
     """
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0

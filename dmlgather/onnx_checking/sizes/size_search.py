@@ -1,4 +1,4 @@
-"""Search for values of symbols that meet constraints on sizes. Small values are tried first."""
+"""Search for numbers to put in place of symbolic sizes, so that given constraints hold. Small numbers are tried first."""
 
 from __future__ import annotations
 
@@ -11,43 +11,52 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.ranges import ANY, Range
 
 MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
-"""The most steps for one group of symbols, and of one `SizeSearch`. A step chooses the value of one more symbol."""
+"""The most steps of one search in a group of connected symbols, and of all searches by one `SizeSearch`. A step fixes the value
+of one more symbol. Beyond this, the search ends without a result.
+"""
 
 MOST_ROOTS = 300
-"""The most roots of crossings that one `SizeSearch` computes. Further roots are not tried."""
+"""The most crossings that one `SizeSearch` solves for a symbol. Beyond this, no values near a crossing are tried."""
 
 SMALL = (0, 2, 7)
-"""Offsets that are added to a symbol's minimum. The sums are tried for symbols without a value."""
+"""Offsets from the minimum of a symbol. The sums stand in for symbols that have no value yet, while a crossing is solved for
+another symbol.
+"""
 
 Values = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Values of symbols around which sum(left) - sum(right) - offset changes its sign."""
+    """A boundary where a constraint may change from met to not met: the values of the symbols at which sum(left) - sum(right) -
+    offset changes its sign. For example, "N >= M + 1" has a crossing with left N, right M and offset 1.
+    """
 
     left: tuple[KnownSize, ...]
     right: tuple[KnownSize, ...]
     offset: int = 0
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
-        """Return the symbols of both sides."""
+        """Return the symbols in the sizes on both sides."""
         return frozenset(chain.from_iterable(map(sizes.symbols, (*self.left, *self.right))))
 
     def is_sum(self, sizes: Sizes) -> bool:
-        """Return True if both sides are linear sums of symbols."""
+        """Return True if all sizes on both sides are linear in their symbols."""
         return all(sizes.linear(size) is not None for size in (*self.left, *self.right))
 
     def difference(self, sizes: Sizes, values: Values) -> int:
-        """Return sum(left) - sum(right) - offset. ZeroDivisionError if a size has no value."""
+        """Evaluate sum(left) - sum(right) - offset. `values`: a number for each symbol. ZeroDivisionError if a size has no
+        integer value.
+        """
         left, right = (sum(sizes.at(size, values) for size in side) for side in (self.left, self.right))
         return left - right - self.offset
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint on values of symbols. `met`: returns True for values that meet it; a ZeroDivisionError means that they do
-    not. `crossings`: the result of `met` may change there.
+    """A constraint on the values of symbols. `symbols`: the symbols that it depends on. `met`: a predicate on the values; it
+    may raise ZeroDivisionError if a size has no integer value, and then the constraint is not met. `crossings`: the boundaries
+    where the answer of `met` may change. The search tries values near them.
     """
 
     symbols: frozenset[str]
@@ -63,7 +72,9 @@ class Constraint:
 
 
 def constraints_of(conditions: Conditions) -> list[Constraint]:
-    """Return constraints for the inequalities of `conditions`. Its ranges are left out."""
+    """Return a constraint for each inequality in `conditions`. The ranges in `conditions` are left out, because `SizeSearch`
+    takes them as an argument of its own.
+    """
     sizes = conditions.sizes
     return [
         Constraint(
@@ -76,20 +87,26 @@ def constraints_of(conditions: Conditions) -> list[Constraint]:
 
 
 def constraint_on(sizes: Sizes, size: KnownSize, met: Callable[[int], bool], *numbers: int) -> Constraint:
-    """Return the constraint that `met` returns True for a size. `numbers`: the result of `met` may change near these."""
+    """Return the constraint that one size meets a predicate. `met`: the predicate on the number. `numbers`: the numbers near
+    which the answer of `met` may change.
+    """
     crossings = tuple(Crossing((size,), (), number) for number in numbers)
     return Constraint(sizes.symbols(size), lambda values: met(sizes.at(size, values)), crossings)
 
 
 DENSE = 20
-"""The number of smallest values of a symbol that are tried if a crossing is not linear."""
+"""If a crossing is not linear, this many of the smallest values of a symbol are tried one by one."""
 
 
 class SizeSearch:
-    """A search for values of symbols in given ranges."""
+    """A search for values of symbols that lie in given ranges and meet given constraints. One instance can run several
+    searches; they share a budget of steps.
+    """
 
     def __init__(self, sizes: Sizes, symbols: Sequence[str], ranges: Mapping[str, Range], farthest: int) -> None:
-        """`farthest`: the largest value to try."""
+        """`ranges`: the allowed values of each symbol; a missing symbol may have any value. `farthest`: the largest value to
+        try for any symbol.
+        """
         self.sizes, self.symbols = sizes, symbols
         self.ranges = {symbol: ranges.get(symbol, ANY).both(Range(0, farthest)) for symbol in symbols}
         self._steps = 0
@@ -97,8 +114,8 @@ class SizeSearch:
         self._roots: dict[tuple[Crossing, str, tuple[int, ...]], int | None] = {}
 
     def first(self, constraints: Sequence[Constraint]) -> dict[str, int] | None:
-        """Return values that meet all constraints, or None if none are found. The first symbol's value is as small as possible,
-        then the second symbol's, and so on.
+        """Return a value for each symbol so that all constraints hold. Return None if no values are found. Values that come
+        earlier in `symbols` are made as small as possible first.
         """
         values: dict[str, int] = {}
         if not all(constraint.by(values) for constraint in constraints if not constraint.symbols):
@@ -136,7 +153,9 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """Return small values of a symbol, and values near its crossings. Other symbols without a value get small values."""
+        """Return the values to try for a symbol, in ascending order: some small ones, and those near the boundaries of its
+        constraints. `values`: the symbols that already have a value.
+        """
         allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3
@@ -155,7 +174,9 @@ class SizeSearch:
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """Return the symbol's value at which the difference of a crossing is 0, rounded down, or None if there is none."""
+        """Solve a crossing for one symbol. Return the value at which the difference is 0, rounded down. Return None if there is
+        no such value, or after MOST_ROOTS crossings. `others`: a number for each other symbol.
+        """
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:
@@ -186,7 +207,9 @@ class SizeSearch:
 
 
 def _groups(symbols: Sequence[str], sets: Iterable[frozenset[str]]) -> Iterator[list[str]]:
-    """Yield the symbols in groups. All symbols of a set are in one group."""
+    """Divide the symbols into groups that can be searched one by one. Symbols that occur together in a set of `sets` are in the
+    same group.
+    """
     group = {symbol: {symbol} for symbol in symbols}
     for together in sets:
         joined = set().union(*(group[symbol] for symbol in together))

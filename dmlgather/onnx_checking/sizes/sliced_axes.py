@@ -1,4 +1,6 @@
-"""Axes of a slice with unknown sizes and bounds: conditions for nonempty slices, and sizes that matter to DirectML."""
+"""Slices along one axis whose size, start or end may be symbolic: the conditions for a slice that is not empty, and the cases
+that DirectML treats differently.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Valu
 
 @dataclass(frozen=True)
 class SlicedAxis:
-    """One axis of a slice. `start`, `end`: its bounds as in Python. `step`: a number other than 0."""
+    """A slice along one axis, `size` elements long, as in data[start:end:step]. The size, `start` and `end` may be symbolic.
+    Negative bounds count from the end. `step`: a number other than 0.
+    """
 
     size: KnownSize
     start: KnownSize
@@ -23,16 +27,19 @@ class SlicedAxis:
     step: int
 
     def at(self, sizes: Sizes, values: Values) -> Window:
-        """Return the elements that are taken for values of the symbols. ZeroDivisionError if a size has no value."""
+        """Return the elements that the slice takes, as a window of the axis. `values`: a number for each symbol.
+        ZeroDivisionError if the size or a bound has no integer value.
+        """
         return window(sizes.at(self.size, values), sizes.at(self.start, values), sizes.at(self.end, values), self.step)
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
-        """Return the symbols of the size and the bounds."""
+        """Return the symbols in the size of the axis, the start and the end."""
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """Yield constraints that matter to DirectML. The first is that several elements are taken, so the step matters. The
-        second is that some elements are left out. The third is both.
+        """Yield the cases in which DirectML may treat the slice differently, as constraints. In the first, the slice takes
+        several elements, so its step matters. In the second, it leaves out some elements of the axis. In the third, both are
+        true.
         """
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
@@ -44,7 +51,9 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Yield the crossings of each bound with 0, with the size and with the other bound, also at a distance of one step."""
+        """Yield the boundaries where the number of taken elements may follow another formula: where a bound equals 0, the size
+        or the other bound, or is one step away.
+        """
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
         for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound like floor(N/2) reaches one of them exactly
@@ -61,10 +70,10 @@ class SlicedAxis:
 
 
 def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
-    """Yield the conditions under which the slice has elements along the axis. There is one set of conditions for each
-    combination of signs of the bounds. `common`: conditions that each set includes; they must require a size of at least 1.
-    `within`: True to require that symbolic bounds lie within the axis, so that they are not clamped. A bound that cannot lie
-    within is clamped anyway.
+    """Yield the conditions under which the slice takes at least one element. Each combination of signs of start and end has its
+    own set of conditions, because negative bounds count from the end. `common`: conditions to include in each set; they must
+    require a size of at least 1. `within`: True to require also that symbolic bounds lie within the axis, so that they are not
+    clamped. A bound that can never lie within the axis is clamped anyway.
     """
     not_negative = [common.holds((bound,), ()) for bound in (axis.start, axis.end)]
     candidates = [(True, False) if sign is None else (sign,) for sign in not_negative]
@@ -79,7 +88,9 @@ def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Itera
 
 
 def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions for a positive step. `from_front`, `to_front`: True if start and end are not negative."""
+    """Add the conditions under which a slice with a positive step takes an element. `from_front`: True if the start is not
+    negative. `to_front`: True if the end is not negative.
+    """
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(size, start, 1)
@@ -95,7 +106,7 @@ def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fro
 
 
 def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions for a negative step. The parameters are those of `_forwards`."""
+    """Add the conditions under which a slice with a negative step takes an element. The parameters are those of `_forwards`."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(start, end, 1)
@@ -112,7 +123,7 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
 
 
 def _keep_within(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require symbolic bounds to lie within the axis, if they can."""
+    """Add the conditions under which symbolic bounds lie within the axis. A bound that cannot lie within it is left as it is."""
     backwards = int(axis.step < 0)
     for bound, positive, before_front in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
         if isinstance(bound, str):

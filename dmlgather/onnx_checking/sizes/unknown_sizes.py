@@ -1,4 +1,6 @@
-"""Trial values for the unknown sizes of a node, and the conditions under which the node's verdict holds."""
+"""Numbers that stand in for the unknown sizes of a node while the node is checked, and the conditions under which the result of
+the check holds.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,25 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Size
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
-"""A shape whose unknown sizes have names: names of the model, or "data[0]" for a size without a name."""
+"""A shape in which each size is a number or a text. A size without a name in the model is named after its input and dimension,
+for example "data[0]".
+"""
 
 MOST_UNIT = 64
-"""The largest unit for which a multiple is certainly found."""
+"""If a size must be a multiple of a unit up to this number, the search certainly finds a multiple. For a larger unit, it may
+find none.
+"""
 
 MOST_COMBINATIONS = 16
-"""The most combinations of signs of bounds that are tried."""
+"""The most combinations of positive and negative slice bounds that are tried for a node."""
 
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """The sizes of a node, and the constraints on them. `shapes`: the shapes of the inputs, by role. `axes`: the sliced axes.
-    `orders`: pairs of sizes; the operator requires that the first is at most the second. `units`: for some sizes, a unit; the
-    size must be a multiple of it. `least`: for some sizes, the minimum that constant indices require.
+    """The sizes in a node's inputs, and what the operator requires of them. `shapes`: the shape of each input, by the
+    operator's name for the input. `axes`: for a slice, the axes that it slices. `orders`: pairs of sizes; the first must not
+    exceed the second. `units`: the number that a size must be a multiple of, for example the block size. `least`: the minimum
+    that constant indices require of a size; index 5 requires at least 6.
     """
 
     sizes: Sizes
@@ -41,30 +48,31 @@ class NodeSizes:
 
     @property
     def dimensions(self) -> list[KnownSize]:
-        """Return the sizes of all shapes, each once."""
+        """Return the sizes of all inputs, without repetitions."""
         return list(dict.fromkeys(chain.from_iterable(self.shapes.values())))
 
     @property
     def bounds(self) -> list[KnownSize]:
-        """Return the bounds of all axes."""
+        """Return the start and the end of each sliced axis."""
         return [bound for axis in self.axes for bound in (axis.start, axis.end)]
 
     @property
     def symbols(self) -> list[str]:
-        """Return the symbols in sizes and bounds, in order of first occurrence."""
+        """Return the symbols in the sizes and the bounds, in order of first occurrence."""
         symbols = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
         return list(dict.fromkeys(chain.from_iterable(symbols)))
 
     def concrete(self, shape: Named, values: Values) -> tuple[int, ...]:
-        """Return a shape with numbers for its names."""
+        """Evaluate a shape. `values`: a number for each symbol."""
         return tuple(self.sizes.at(size, values) for size in shape)
 
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Values of a node's symbols with which the node is judged. Ordinary values come first. `provided`: the conditions that
-    they meet. Under these conditions, no tensor is empty. `possible`: True if values meet the conditions. False if no values
-    do; then the only trial shows why. None if no values were found, but some may exist.
+    """Numbers for the unknown sizes of a node, to check the node with them. `values`: for each trial, a number for each symbol.
+    Trials with several elements per dimension come first, the smallest sizes last. `provided`: the conditions that all trials
+    meet; under them, no tensor is empty. `possible`: True if some sizes meet the conditions. False if none do; then there is
+    one trial, and checking it shows the fault. None if no such sizes were found, but some may exist.
     """
 
     values: list[dict[str, int]]
@@ -73,14 +81,17 @@ class TrialSizes:
 
 
 def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
-    """Return the shape of an input with a name for each unnamed size."""
+    """Name the unnamed sizes in the shape of an input after the input, for example "data[0]". `role`: the operator's name for
+    the input.
+    """
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
-    """Return values that show everything that DirectML may do with a node. They are ordinary values, values that make a
-    difference to DirectML, and the smallest values. `clamped`: True if bounds that depend on sizes may lie outside their axes,
-    so that they are clamped. Otherwise, bounds lie within their axes if they can.
+    """Choose numbers for the unknown sizes of a node, so that the trials together show everything that DirectML may do with it.
+    There are trials with several elements per dimension, with other cases that DirectML treats differently, such as a slice
+    that takes all elements, and with the smallest sizes. `clamped`: True if symbolic bounds of a slice may lie outside their
+    axes, where they are clamped. If False, they lie within their axes where possible.
     """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
@@ -108,7 +119,7 @@ def _nonempty_inputs(node: NodeSizes) -> Conditions:
 
 
 def _any_sizes(node: NodeSizes) -> Conditions:
-    """Return the conditions that no size is negative or too large for DirectML."""
+    """Return the conditions that no size is negative, and that none exceeds the largest size in DirectML."""
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
         if isinstance(size, str):
@@ -118,7 +129,7 @@ def _any_sizes(node: NodeSizes) -> Conditions:
 
 
 def _rules(node: NodeSizes) -> Conditions:
-    """Return the operator's conditions on the sizes of its inputs."""
+    """Return the conditions of `_any_sizes` and the conditions that the operator puts on the sizes of its inputs."""
     rules = _any_sizes(node)
     for small, large in node.orders:
         rules.require((large,), (small,))
@@ -126,7 +137,9 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """Return conditions for nonempty tensors, a set for each combination of signs of the bounds. `within`: see `nonempty`."""
+    """Return the conditions under which no tensor is empty. There is one set of conditions for each combination of positive and
+    negative slice bounds. `within`: True to require that symbolic bounds lie within their axes.
+    """
     combinations = [nonempty_inputs]
     for axis in node.axes:
         combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
@@ -134,7 +147,7 @@ def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: boo
 
 
 class _Search:
-    """A search for values that meet the conditions on a node's sizes."""
+    """A search for numbers that meet the conditions on a node's sizes."""
 
     def __init__(self, node: NodeSizes, conditions: Conditions) -> None:
         ranges = conditions.tightened()
@@ -145,12 +158,13 @@ class _Search:
         self.constraints = [*constraints_of(conditions), *have_values, *starmap(self._is_multiple, node.units.items())]
 
     def first(self, *more: Constraint) -> dict[str, int] | None:
-        """Return the first values that also meet these constraints."""
+        """Return the smallest values that meet the conditions and the constraints in `more`. Return None if none are found."""
         return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Return trials that together meet every constraint that a trial can meet. The first trial meets as many constraints as
-        possible. The second meets as many of the others as possible, and so on.
+        """Return trials that together show all cases that DirectML may treat differently: axes of one or several elements, and
+        the cases of `SlicedAxis.constraints`. The first trial covers as many cases as possible. The second covers as many of
+        the others as possible, and so on.
         """
         trials: list[dict[str, int]] = []
         sizes, units = self.node.sizes, {size: self.node.units.get(size, 1) for size in self.node.dimensions}
@@ -174,7 +188,9 @@ class _Search:
         return trials
 
     def may_miss(self, smallest: Values) -> bool:
-        """Return True if the smallest values found are too large for DirectML, but smaller ones may exist."""
+        """Return True if the smallest values that were found make a tensor too large for DirectML, but smaller values may
+        exist.
+        """
         return not self._small(smallest) and any(smallest[symbol] > each.low for symbol, each in self.search.ranges.items())
 
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
@@ -186,7 +202,7 @@ class _Search:
         return replace(of_size, crossings=(*of_size.crossings, *of_symbols))
 
     def _small(self, values: Values | None) -> bool:
-        """Return True if each input has at most as many elements as DirectML can describe."""
+        """Return True if no input has more elements than a tensor in DirectML can have."""
         return values is not None and all(
             math.prod(self.node.concrete(shape, values)) <= ELEMENT_LIMIT for shape in self.node.shapes.values()
         )

@@ -1,4 +1,6 @@
-"""Values of tensors before a model runs. An element is a number, the name of a size, or the reason why it is not known."""
+"""Values of tensors, as far as they are known before a model runs. An element is a number, a symbolic size, or an `Unknown`
+with the reason why it is not known.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The reason why a value is not known before the model runs, for example "an input of the graph". `decided_by`: a model
-    input that the value depends on; None if no such input is known. `computed`: True if the reason names a computation; it is
-    then also the reason of values that are computed from this value. `of_sizes`: True if only sizes decide the value, and no
-    size depends on data.
+    """The reason why a value is not known before the model runs. `reason`: a noun phrase for messages, for example "an input of
+    the graph". `decided_by`: a model input that the value depends on; None if no such input is known. `computed`: True if the
+    reason names a computation. Values that are computed from this one then have the same reason. `of_sizes`: True if the value
+    depends only on sizes, and these sizes do not depend on the data in tensors.
     """
 
     reason: str
@@ -26,7 +28,7 @@ class Unknown:
     of_sizes: bool = False
 
     def computed_from(self, name: str, decided_by: str | None = None) -> Unknown:
-        """Return the Unknown of a value that is computed from this value. `name`: the model's name of this value."""
+        """Return the Unknown for a value that is computed from this one. `name`: the name of this unknown value in the model."""
         reason = self.reason if self.computed else f"computed from {name!r}, {self.reason}"
         return Unknown(reason, decided_by, computed=True, of_sizes=self.of_sizes)
 
@@ -34,16 +36,20 @@ class Unknown:
 Array = np.ndarray[Any, Any]
 
 KEPT_ELEMENTS = 1024
-"""The most elements of a value that is kept during a check. Bounds of slices, shapes and axes have fewer."""
+"""The most elements of a value that a check reads or computes. A larger value counts as unknown. Shapes, axes and the bounds of
+slices have fewer elements.
+"""
 
 
 def has_names(array: Array) -> bool:
-    """Return True for an array of objects, some of which are no numbers."""
+    """Return True if an array has elements that are not numbers: symbolic sizes or Unknowns."""
     return bool(array.dtype == object)
 
 
 def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dtype[Any] | type) -> Array:
-    """Return the array with a number for each name. Numbers are clamped to int64. `number`: converts an element to an integer."""
+    """Return a copy of an array with numbers in place of symbolic sizes. `number`: returns the number for an element. Numbers
+    outside the range of int64 are clamped.
+    """
     limits = np.iinfo(np.int64)
     sizes = (size for element in array.flat if isinstance(size := plain(element), int | str))
     numbers = [min(max(number(size), limits.min), limits.max) for size in sizes]
@@ -51,39 +57,42 @@ def with_numbers(array: Array, number: Callable[[KnownSize], int], dtype: np.dty
 
 
 def plain(element: Any) -> KnownSize | Fraction:
-    """Return an element as a Python value. ValueError for a float that is not finite."""
+    """Convert an element to a Python value. A whole number becomes an int, another number a Fraction, and a symbolic size
+    remains a str. Floats must be finite.
+    """
     if isinstance(element, str):
         return element
     return int(element) if element == int(element) else Fraction(float(element))
 
 
 Value = Array | Unknown
-"""The elements of a tensor, or the reason why no element is known. If some elements are no numbers, the array has objects."""
+"""The elements of a tensor, or an Unknown if none is known. If some elements are not numbers, the array has data type object.
+"""
 
 
 def is_partly(value: object) -> TypeGuard[Array]:
-    """Return True if some elements of a value are no numbers."""
+    """Return True if a value is an array with some elements that are not numbers."""
     return isinstance(value, np.ndarray) and has_names(value)
 
 
 def is_known(value: object) -> TypeGuard[Array]:
-    """Return True if all elements of a value are numbers."""
+    """Return True if a value is an array with numbers only."""
     return isinstance(value, np.ndarray) and not has_names(value)
 
 
 def all_or_unknown(value: Value) -> Value:
-    """Return the first Unknown element of a value, or the value if no element is Unknown."""
+    """Return the first Unknown among the elements of a value. If there is none, return the value itself."""
     return first_unknown(value) or value
 
 
 def first_unknown(value: object) -> Unknown | None:
-    """Return the value if it is Unknown, else its first Unknown element. Returns None if no element is Unknown."""
+    """Return the value if it is an Unknown, or the first Unknown among its elements. Return None if there is none."""
     elements = value.reshape(-1) if is_partly(value) else [value]
     return next((element for element in elements if isinstance(element, Unknown)), None)
 
 
 def same(one: Value, two: Value) -> bool:
-    """Return True if two values have equal bits and names."""
+    """Return True if two values have the same bits, or the same symbolic sizes."""
     if isinstance(one, Unknown) or isinstance(two, Unknown):
         return isinstance(one, Unknown) and isinstance(two, Unknown) and one == two
     if one.dtype != two.dtype or one.shape != two.shape:
