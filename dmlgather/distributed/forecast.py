@@ -250,6 +250,11 @@ class GatherForecast(Record):
         yield f"    {self.compute}"
         if self.compute.shortage or "more" in allowed:
             yield f"    {BLOCK_BY_BLOCK}"
+        if not self.compute.tasks_bytes:  # workers run the tasks
+            joined = self.peak.total_bytes + 2 * self.output_bytes
+            yield f"    Dask joins the result on one worker, which then needs up to {amount(joined)}{self._allowed(joined)}"
+            if "more" in self._allowed(joined):
+                yield f"    {BLOCK_BY_BLOCK}"
 
     def _allowed(self, needed: int) -> str:
         if self.memory_limit is None:

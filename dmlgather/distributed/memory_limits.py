@@ -185,7 +185,9 @@ class ChunkedGather:
             remedies.append((rechunked, f"{chunks}, with {rechunked.sizes} ({rechunked.cost})"))
             how = f". Chunks are made smaller by {SMALLER_CHUNKS.format(largest)}"
         if as_it_is is not None:
-            remedies.append((as_it_is, f"{as_it_is.sizes} {'with larger chunks ' * bool(remedies)}({as_it_is.cost})"))
+            # leave it out if only the smaller chunks also meet the limit in compute()
+            if not (remedies and self.local and remedies[0][0].compute_bytes <= limit < as_it_is.compute_bytes):
+                remedies.append((as_it_is, f"{as_it_is.sizes} {'with the present chunks ' * bool(remedies)}({as_it_is.cost})"))
         advice = f"use {'; or '.join(text for _, text in remedies)}"
         needed = remedies[0][0].compute_bytes
         if self.local and needed > limit:

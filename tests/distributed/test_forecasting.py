@@ -134,6 +134,7 @@ def test_a_forecast_is_a_table() -> None:
         "    1 thread x max(chunk and its rows 768 bytes, 3 blocks 1.125 KiB) + rows of a group 192 bytes",
         "  compute()    64.02 MiB of this process:",
         "    max(indices 384 bytes, graph of tasks 64.02 MiB + result 768 bytes + its copy 768 bytes)",
+        "    Dask joins the result on one worker, which then needs up to 2.812 KiB, 976.6 KiB allowed",
         "",
         "  chunk     rows  requests  different  loads    loaded      taken  descriptor",
         "      0    0 … 9         4          2      1  1.25 KiB  256 bytes  legal",

@@ -59,7 +59,7 @@ def test_more_memory_than_allowed_is_refused(sizes: tuple[int, ...], indices: ob
 SIZES = r"block_bytes=(\d+) and in_flight_bytes=(\d+)"
 COST = r"\((?:(\S+ \S+) in (\d+) loads?|more than 10000 tasks)\)"
 CHUNKS = rf"chunks of at most (\d+) bytes, (\d+) rows? along axis 0, with {SIZES} {COST}"
-AS_THEY_ARE = rf"(?:use|or) {SIZES} (?:with larger chunks )?{COST}"
+AS_THEY_ARE = rf"(?:use|or) {SIZES} (?:with the present chunks )?{COST}"
 LEAST = r"no sizes along axis 0 meet it, because rows of \d+ bytes need (\d+) bytes on \d+ threads?; "
 COMPUTE = r"\. But compute\(\) needs .* \((\d+) bytes\) even then: write the result block by block"
 
@@ -122,6 +122,7 @@ def test_what_the_error_advises_meets_the_limit_and_costs_what_it_says() -> None
         if same:
             forecasts.append(drawn.check(rows, same.groups()[:2], same[3], same[4]))
             assert fewer is None or same[3] is None or 2 * fewer.bytes_loaded < forecasts[1].bytes_loaded
+            assert fewer is None or fewer.compute.total_bytes > drawn.limit or forecasts[1].compute.total_bytes <= drawn.limit
         needed = forecasts[0].compute.total_bytes
         assert (needed > drawn.limit) == bool(compute)
         assert not compute or (chunks and chunks[5] is None) or (same and same[3] is None) or int(compute[1]) == needed
