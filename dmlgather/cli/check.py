@@ -280,4 +280,6 @@ def _summary(report: CheckReport) -> str:
         parts.append(f"{counted(summary.skipped, 'file')} of another sort skipped")
     clean = not any((summary.problems, *severities.values(), *(number for _, number in others), summary.skipped))
     fail = "; warnings fail the check" if report.error_on_warning and summary.warnings else ""
-    return f"{', '.join(parts)}{', no findings' if clean else ''}{fail}"
+    others = any(each.others for each in report.files)
+    none = f", no findings{'; only gathers and slices are judged' if others else ''}" if clean else ""
+    return f"{', '.join(parts)}{none}{fail}"
