@@ -231,7 +231,7 @@ def explain(
 
 def _sizes(options: list[str]) -> dict[str, int]:
     """Convert the values of --size (NAME=SIZE) to sizes by name."""
-    sizes = {}
+    sizes: dict[str, int] = {}
     for option in options:
         name, _, number = option.rpartition("=")
         if not name or not number.isdecimal():

@@ -113,8 +113,8 @@ def _form(form: DirectMLForm) -> str:
 def _unsigned_indices(node: CheckedNode) -> str | None:
     """Return the unsigned type that replaces the signed type of a node's indices at the checked level, or None."""
     described = node.taken.types.get("indices", "") if node.taken is not None else ""
-    given = next((tensor.type for tensor in node.inputs if tensor.role == "indices"), "")
-    return described if described.startswith("UINT") and given.startswith("int") else None
+    is_signed = any(tensor.role == "indices" and tensor.type in ("int32", "int64") for tensor in node.inputs)
+    return described if described.startswith("UINT") and is_signed else None
 
 
 def _attribute(attribute: tuple[str, int | tuple[int, ...]]) -> str:
