@@ -95,8 +95,8 @@ def check(
             "--provider",
             metavar="NAME",
             autocompletion=providers,
-            help="Also show what this provider does with the nodes of ONNX models: onnxruntime-directml, which needs level 5_0. For "
-            "a node that it runs on the CPU, errors about DirectML are notes, which do not fail the check.",
+            help="Also show what this provider does with the nodes of ONNX models: onnxruntime-directml, which needs level 5_0. "
+            "For a node that it runs on the CPU, errors about DirectML are notes, which do not fail the check.",
             show_default=False,
         ),
     ] = None,
