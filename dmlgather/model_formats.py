@@ -55,11 +55,16 @@ def _text(pattern: bytes) -> Callable[[bytes, Fields], bool]:
 
 _SAVE = "write it in binary form, onnx.save(onnx.load({0}, format='%s'), 'MODEL.onnx'), which check and explain take"
 
+_TWO_MODELS = (
+    "give both the same inputs in onnx.reference.ReferenceEvaluator({0}).run(None, INPUTS), or in onnxruntime with its "
+    "optimisations off: docs/compare.md, section Two ONNX models, has a program"
+)
+
 ONNX = Format(
     _message({1: _VARINT, 7: _BYTES}, dict.fromkeys((2, 3, 4, 6, 8, 14, 20, 25, 26), _BYTES) | {5: _VARINT}),
     "an ONNX model",
     "check and explain take it, and compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare "
-    "two ONNX models on the same inputs, use onnxruntime.InferenceSession({0}).run(None, INPUTS)",
+    f"two ONNX models, {_TWO_MODELS}",
 )
 """The format of .onnx files."""
 
@@ -69,8 +74,8 @@ ONNX_REMEDIES = {
     "run": f"onnxruntime runs it, {_RUN}; dmlgather.onnx.Backend.run_model(onnx.load({{0}}), INPUTS) does if the model has only "
     "gathers, slices, DepthToSpace and SpaceToDepth",
     "translate": "translate writes ONNX models, so this one needs no translation; check and explain take it",
-    "compare": "compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare two ONNX models, give "
-    f"both the same inputs in onnxruntime, {_RUN}, as docs/compare.md shows",
+    "compare": "compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare two ONNX models, "
+    + _TWO_MODELS,
 }
 """For each command that does not take ONNX models: what to do with one, in words. {0} stands for the file's path in quotes."""
 

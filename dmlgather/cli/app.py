@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from dmlgather.cli import INTERRUPTED
 from dmlgather.cli.failures import UsageError, guarded, say
 from dmlgather.package import __version__
-from dmlgather.wording import printable
+from dmlgather.wording import alternatives, printable
 
 HELP = """Check, run, compare and explain DirectML's indexing operators: gather, gather-elements, gather-nd, slice, depth-to-space
 and space-to-depth.
@@ -161,12 +161,28 @@ def _message(error: UsageError) -> str:
     return f"{text or error.message}, got {item['input']!r}"
 
 
+def _holders(error: UsageError) -> str:
+    """Return the end of a message about an unknown option, "; …": the subcommands that have it. Without one, return ""."""
+    option = getattr(error, "option_name", None)
+    if option is None:
+        return ""
+    holders = [name for name in SUBCOMMANDS if option in _options_of(name)]
+    if holders:
+        error.possibilities = None  # options of this subcommand with similar letters
+    return f"; it is an option of {alternatives(holders)}" if holders else ""
+
+
+def _options_of(name: str) -> list[str]:
+    command = typer.main.get_command(with_commands("", {name: (_function(name), "")}))
+    return [option for parameter in command.params for option in parameter.opts]
+
+
 def _dispatch(arguments: Sequence[str], application: Callable[[], typer.Typer] | None, name: str) -> int:
     try:
         app = build(lazy=True) if application is None else application()
         code = app(list(arguments), prog_name=name, standalone_mode=False)
     except UsageError as error:
-        error.message = printable(_message(error))
+        error.message = printable(_message(error) + (_holders(error) if application is None else ""))
         error.show()
         return 2
     except SystemExit as ended:  # raised by Typer after a completion

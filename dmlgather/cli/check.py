@@ -95,7 +95,8 @@ def check(
             "--provider",
             metavar="NAME",
             autocompletion=providers,
-            help="Also show what this provider does with the nodes of ONNX models: onnxruntime-directml, which needs level 5_0.",
+            help="Also show what this provider does with the nodes of ONNX models: onnxruntime-directml, which needs level 5_0. "
+            "For a node that it runs on the CPU, errors about DirectML are notes, which do not fail the check.",
             show_default=False,
         ),
     ] = None,
@@ -280,4 +281,6 @@ def _summary(report: CheckReport) -> str:
         parts.append(f"{counted(summary.skipped, 'file')} of another sort skipped")
     clean = not any((summary.problems, *severities.values(), *(number for _, number in others), summary.skipped))
     fail = "; warnings fail the check" if report.error_on_warning and summary.warnings else ""
-    return f"{', '.join(parts)}{', no findings' if clean else ''}{fail}"
+    unjudged = any(file.others for file in report.files)
+    none = f", no findings{'; only gathers and slices are judged' if unjudged else ''}" if clean else ""
+    return f"{', '.join(parts)}{none}{fail}"

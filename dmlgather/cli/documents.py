@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from dmlgather.record import Record
+from pydantic import Field
+
+from dmlgather.record import Record, is_none
 
 
 class SupportedTensor(Record):
@@ -98,6 +100,9 @@ class ExplainedOperator(Record):
 
     lowest_level: str | None
     """The lowest feature level that can express the operator; null if no level can; empty if feature levels do not apply."""
+
+    reason: str | None = Field(None, exclude_if=is_none)
+    """For a node of an ONNX model: why no feature level supports it. Left out if one does."""
 
     plan: str
     """The plan, as text: which elements are copied where."""

@@ -94,7 +94,7 @@ def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
 def _explained(model: CheckedModel, node: CheckedNode, sizes: Mapping[str, int]) -> ExplainedNode:
     from dmlgather.diagram.explanation import explain_problem
     from dmlgather.onnx_checking.checked_model import Verdict
-    from dmlgather.onnx_checking.verdicts import WRONG, lowest_level
+    from dmlgather.onnx_checking.verdicts import WRONG, lowest_level, refusal
     from dmlgather.wording import amount, printable
 
     findings = [finding for finding in model.findings if finding.subject == node.place]
@@ -110,7 +110,10 @@ def _explained(model: CheckedModel, node: CheckedNode, sizes: Mapping[str, int])
         version = "" if node.version is None else f"-{node.version}"
         lowest = lowest_level(call.problem)
         level = None if lowest is None else str(lowest)
-        return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level))
+        reasons = "; ".join(
+            f"{each.code} {each.path}: expected {each.expected}, got {each.got}" for each in refusal(call.problem)
+        )
+        return ExplainedNode(node, explain_problem(call.problem, f"{node.operator}{version}", level, reasons or None))
     if call is not None:
         return ExplainedNode(node, None, "its data are strings, which have no bytes that a plan could move")
     if node.verdict is Verdict.REFUSED:
@@ -178,7 +181,7 @@ def explain(
         list[str] | None,
         typer.Option(
             metavar="NAME=NUMBER",
-            help="Explain an ONNX model with this value of an unknown size. May be repeated.",
+            help="Explain an ONNX model with this value of an unknown size. May be repeated for other sizes.",
             show_default=False,
         ),
     ] = None,
@@ -228,11 +231,13 @@ def explain(
 
 def _sizes(options: list[str]) -> dict[str, int]:
     """Convert the values of --size (NAME=SIZE) to sizes by name."""
-    sizes = {}
+    sizes: dict[str, int] = {}
     for option in options:
         name, _, number = option.rpartition("=")
         if not name or not number.isdecimal():
             raise typer.BadParameter(f"expected NAME=NUMBER, such as N=8, got {option!r}", param_hint="'--size'")
+        if name in sizes:
+            raise typer.BadParameter(f"expected one value of {name!r}, got {sizes[name]} and {number}", param_hint="'--size'")
         sizes[name] = int(number)
     return sizes
 

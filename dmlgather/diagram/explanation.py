@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from html import escape
 from textwrap import wrap
@@ -135,8 +135,8 @@ class Explanation:
 
     `lowest_level`: the oldest feature level of DirectML that takes the operator, such as "3_0". None if no level does; "" if
     the operator is not DirectML's. `plan`: the plan for the described layouts, as text. `canonical`: its canonical form, as
-    text. `cpu`, `cuda`: the program on each device, as text. `bytes_moved`: the bytes that one run reads and writes. A notebook
-    shows the diagram and the text.
+    text. `cpu`, `cuda`: the program on each device, as text. `bytes_moved`: the bytes that one run reads and writes. `reason`:
+    for a node of an ONNX model, why no level takes it; otherwise None. A notebook shows the diagram and the text.
     """
 
     operator: str
@@ -147,10 +147,12 @@ class Explanation:
     cuda: str
     bytes_moved: BytesMoved
     _subject: Callable[[str], Subject] = field(repr=False)
+    reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as a dict for JSON. Its entry "bytes_moved" also has the total."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "_subject"}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in ("_subject", "reason")}
+        values |= {} if self.reason is None else {"reason": self.reason}
         return {**values, "bytes_moved": {**asdict(self.bytes_moved), "total": self.bytes_moved.total}}
 
     def picture(self, indices: Any = None, data: Any = None) -> str:
@@ -194,7 +196,7 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(
             (
-                self._title,
+                self._title if self.reason is None else f"{self._title}: {self.reason}",
                 _block("plan", self.plan),
                 _block("canonical", self.canonical),
                 _block("cpu", self.cpu),
@@ -210,13 +212,13 @@ def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
     return _explained(desc.operator.name, None if level is None else str(level), plan, partial(_of_descriptor, desc, plan))
 
 
-def explain_problem(problem: Problem, operator: str, lowest_level: str | None) -> Explanation:
+def explain_problem(problem: Problem, operator: str, lowest_level: str | None, reason: str | None = None) -> Explanation:
     """Return the explanation of a problem on contiguous arrays.
 
-    `operator`: its name. `lowest_level`: the field of `Explanation`.
+    `operator`: its name. `lowest_level`, `reason`: the fields of `Explanation`.
     """
     plan = problem.plan()
-    return _explained(operator, lowest_level, plan, partial(_of_problem, problem, plan))
+    return replace(_explained(operator, lowest_level, plan, partial(_of_problem, problem, plan)), reason=reason)
 
 
 def _explained(operator: str, level: str | None, plan: IndexPlan, subject: Callable[[str], Subject]) -> Explanation:

@@ -81,5 +81,10 @@ def conversion(actual: np.dtype[Any], expected: np.dtype[Any], *, indices: bool 
     """
     if not actual.isnative and actual.newbyteorder("=") == expected:
         return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'
+    if indices and actual.kind == "i" and expected.kind == "u":
+        return (
+            f"convert with numpy.where(ids < 0, ids + n, ids).astype('{expected}'), where n is the size of the indexed axis: an "
+            "unsigned index does not count from the end"
+        )
     bits = "" if indices or actual.itemsize != expected.itemsize else f", or keep the bits with .view('{expected}')"
     return f"convert with .astype('{expected}'){bits}"

@@ -76,7 +76,10 @@ def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> 
         elif not is_array and name and origin:
             advice = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer that is no input"
             if role != "axes":
-                advice += ", or replace the Slice by a Gather of the positions that Range gives, with bounds inside the axis"
+                advice += (
+                    ", or replace the Slice by a Gather of the positions that Range gives, with bounds inside the axis "
+                    "(`dmlgather rule EXP302` has the nodes)"
+                )
             yield CODES["EXP302"].finding(
                 role,
                 expected="constants, as DirectML's slices have their bounds in the descriptor",

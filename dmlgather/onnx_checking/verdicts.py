@@ -201,6 +201,12 @@ def lowest_level(problem: Problem) -> FeatureLevel | None:
     return None if lowest is None else lowest[0]
 
 
+def refusal(problem: Problem) -> tuple[Finding, ...]:
+    """Return the reasons why the newest feature level does not take a problem; empty if it does."""
+    result = _expressed(problem, max(FeatureLevel))
+    return result.findings if isinstance(result, Report) else ()
+
+
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:

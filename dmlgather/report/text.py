@@ -110,6 +110,13 @@ def _form(form: DirectMLForm) -> str:
     return " + ".join(form.operators) + (f" with {types}" if types else "")
 
 
+def _unsigned_indices(node: CheckedNode) -> str | None:
+    """Return the unsigned type that replaces the signed type of a node's indices at the checked level, or None."""
+    described = node.taken.types.get("indices", "") if node.taken is not None else ""
+    is_signed = any(tensor.role == "indices" and tensor.type in ("int32", "int64") for tensor in node.inputs)
+    return described if described.startswith("UINT") and is_signed else None
+
+
 def _attribute(attribute: tuple[str, int | tuple[int, ...]]) -> str:
     name, value = attribute
     return f"{printable(name)} {value if isinstance(value, int) else braces(value)}"
@@ -250,6 +257,7 @@ class _ModelText:
         self.nodes_by_place = {node.place: node for node in file.nodes}
         self.source = file.source()
         self._shown_conditions: list[SizeCondition] = []
+        self._shown_nodes: list[CheckedNode] = []
 
     def heading(self) -> Iterator[str]:
         """Yield a line about the model, a line for each operator that is related to gathers and slices, and a line about the
@@ -280,12 +288,17 @@ class _ModelText:
             yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, texts[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """Yield the meanings of short names, and of sizes in shown conditions that nodes compute."""
+        """Yield what the other lines need: the meanings of short names, the meanings of sizes that nodes compute and conditions
+        name, and what unsigned indices ask of the caller.
+        """
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
-        makers = {name: maker for condition in self._shown_conditions for name, maker in condition.makers.items()}
+        of_nodes = (condition for node in self._shown_nodes if node.lowest is not None for condition in node.conditions)
+        makers = {name: maker for each in (*self._shown_conditions, *of_nodes) for name, maker in each.makers.items()}
         for name, maker in makers.items():
             yield from self.wrapped(f"{shortened(self.names.text(printable(name)))} = {shortened(maker.text)}")
+        for unsigned in dict.fromkeys(filter(None, map(_unsigned_indices, self._shown_nodes))):
+            yield from self.wrapped(f"indices as {unsigned}: the caller first adds the size of the axis to negative indices")
 
     def findings(self) -> Iterator[str]:
         """Yield the lines about each cause that is not ignored."""
@@ -338,7 +351,8 @@ class _ModelText:
             yield f"and {counted(len(places) - PLACES, 'other')} (--verbose lists them)"
 
     def node(self, node: CheckedNode) -> str:
-        """Return a node as one line."""
+        """Return a node as one line, and note it for the legend."""
+        self._shown_nodes.append(node)
         return line(self.names.node(node), self.file.level)
 
     def wrapped(self, text: str, start: str = " " * INDENT, behind: int = INDENT + 2) -> Iterable[str]:

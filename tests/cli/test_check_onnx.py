@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,12 +61,28 @@ def test_text_of_a_taken_node(folder: Path, command: Command) -> None:
     ended = command("check", "--verbose", "--level", "2_1", path)
     assert ended.out.splitlines() == [
         f"{path}: ONNX model, opset 17; 1 Gather: 1 conditional at 2_1; 0 other nodes",
+        "  indices as UINT32: the caller first adds the size of the axis to negative indices",
         "  Gather_0: Gather-13(data float[N,4], indices int64[3], axis 1) -> float[N,3]: taken: GATHER with indices as UINT32",
         "    from 1_0, provided that N >= 1",
     ]
     assert ended.err == "1 file checked, 1 node (0 decided, 1 conditional, 0 undecided, 0 host, 0 refused), no findings\n"
-    newest = command("check", "--verbose", "--output-format", "concise", path).out.splitlines()[1]
+    (newest,) = command("check", "--verbose", "--output-format", "concise", path).out.splitlines()[1:]
     assert newest.endswith("taken: GATHER; from 1_0 as GATHER with indices as UINT32, provided that N >= 1")
+
+
+NONZERO = """g (float[P] m) => (float[A] w) {
+    nz = NonZero(m) t = Transpose<perm = [1, 0]>(nz) [pick] w = GatherND(m, t) [rest] v = Gather(m, nz) }"""
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_1", "6_4"])
+@pytest.mark.parametrize("options", [["-v"], ["-v", "--output-format", "concise"], ["--output-format", "concise"], []])
+def test_each_size_in_a_condition_is_explained(tmp_path: Path, command: Command, level: str, options: list[str]) -> None:
+    """Also in the condition of a node that is refused at this level. Judge: the model, in which NonZero makes the size."""
+    lines = command("check", "--level", level, *options, _save(tmp_path, NONZERO)).out.splitlines()
+    in_conditions = {size for line in lines if "provided that" in line for size in re.findall(r"unk__\d+", line)}
+    assert len(in_conditions) == 1
+    for size in in_conditions:
+        assert f"  {size} = the number of elements that NonZero 'NonZero_0' finds" in lines
 
 
 def test_conditions_of_several_nodes_are_said_once(tmp_path: Path, command: Command) -> None:
@@ -110,8 +127,9 @@ def test_text_of_the_hosts_arithmetic(folder: Path, command: Command) -> None:
     ended = command("check", "--level", "2_1", path)
     heading = f"{path}: ONNX model, opset 17; 2 Gather: 1 conditional, 1 host at 2_1; 2 other nodes not judged"
     assert (ended.out.splitlines()[0], len(ended.out.splitlines())) == (heading, 2)
-    assert ended.err == "1 file checked, 2 nodes (0 decided, 1 conditional, 0 undecided, 1 host, 0 refused), no findings\n"
-    node = command("check", "--verbose", "--level", "2_1", path).out.splitlines()[1]
+    counts = "1 file checked, 2 nodes (0 decided, 1 conditional, 0 undecided, 1 host, 0 refused)"
+    assert ended.err == f"{counts}, no findings; only gathers and slices are judged\n"
+    node = command("check", "--verbose", "--level", "2_1", path).out.splitlines()[2]
     assert node == "  size: Gather-13(data int64[1], indices int64[1]) -> int64[1]: host: shape arithmetic"
 
 
@@ -163,7 +181,7 @@ def test_a_model_with_nothing_to_judge(folder: Path, command: Command) -> None:
     path = _save(folder, "agraph (float[4] X) => (float[4] Z) { Z = Relu(X) }").relative_to(folder)
     ended = command("check", path)
     assert ended.out == f"{path}: ONNX model, opset 17; nothing to judge; 1 other node not judged\n"
-    assert (ended.code, ended.err) == (0, "1 file checked, no findings\n")
+    assert (ended.code, ended.err) == (0, "1 file checked, no findings; only gathers and slices are judged\n")
 
 
 def test_the_heading_names_the_operator_sets_of_the_nodes(folder: Path, command: Command) -> None:

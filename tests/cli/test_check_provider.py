@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import onnx
 import pytest
 
 from dmlgather.cli.schema import Schema, schema_of
 from dmlgather.onnx_checking.provider.codes import CODES
 from tests.cli.command import Command
+from tests.onnx_checking.following import ran
 from tests.onnx_checking.modelling import parsed
 
 NAME = "onnxruntime-directml"
@@ -53,6 +55,20 @@ def test_errors_fail_the_check_and_what_is_not_clear_warns(command: Command) -> 
     assert (warned.code, "1 unclear" in warned.out, "1 warning" in warned.err) == (0, True, True)
     assert command("check", "--provider", NAME, "--error-on-warning", "warns.onnx").code == 1
     assert "0x80070057" in command("check", "--provider", NAME, "--quiet", "fails.onnx").out
+
+
+@pytest.mark.parametrize(("index", "runs"), [(2, True), (-3, True), (3, False)])
+def test_what_only_directml_lacks_does_not_fail_the_check(command: Command, index: int, runs: bool) -> None:
+    """DirectML has no strings. Judge: onnxruntime, whose CPU provider runs the node if the index is in range."""
+    model = parsed(f"g (string[3] x) => (string[1] z) <int64[1] i = {{{index}}}> {{ [words] z = Gather(x, i) }}")
+    onnx.save(model, "words.onnx")
+    shown = {provider: command("check", *provider, "words.onnx") for provider in ((), ("--provider", NAME))}
+    assert [ended.code for ended in shown.values()] == [1, 0 if runs else 1]
+    assert "EXP103 error" in shown[()].out
+    assert "EXP103 note" in shown["--provider", NAME].out
+    assert all("refused at 6_4: no level takes it" in " ".join(ended.out.split()) for ended in shown.values())
+    found = ran(model, {"x": np.array(["a", "b", "c"], object)})
+    assert (found is not None) is runs
 
 
 def test_the_last_line_counts_all_nodes_of_the_provider(command: Command) -> None:

@@ -402,6 +402,17 @@ def test_a_subcommand_that_is_imported_on_use_is_the_same() -> None:
         assert found.name == name
 
 
+@pytest.mark.parametrize("option", ["--node", "--size", "--picture"])
+def test_an_option_of_another_subcommand_is_said_to_be_its_option(command: Command, option: str) -> None:
+    """Judge: the help of both subcommands."""
+    ended = command("check", option, "x", "model.onnx")
+    assert (ended.code, ended.out) == (2, "")
+    assert f"No such option: {option}; it is an option of explain\n" in ended.err
+    assert option in command("explain", "--help").out
+    assert option not in command("check", "--help").out
+    assert "it is an option" not in command("check", "--nodes-of-nothing", "x", "model.onnx").err
+
+
 def test_help_is_whole_at_80_columns(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     listed = command("--help").out

@@ -8,11 +8,13 @@ import re
 import shlex
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from dmlgather.cli.schema import Schema, schema_of
 from tests.cli.command import ROOT, Command, process
 from tests.diagram.parsed import Picture
 from tests.onnx_checking.modelling import parsed
@@ -185,6 +187,34 @@ def test_a_wrong_size_is_refused(tmp_path: Path, command: Command, option: str, 
     descriptor = tmp_path / "one.json"
     descriptor.write_text("{}")
     assert "is for ONNX models" in " ".join(command("explain", descriptor, "--size", "N=3").err.split())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        (["N=0", "K=1"], r"EXP102 data\.shape\[0\]: expected at least 1, got 0 in \[0, 4\]"),
+        (["N=99999999999", "K=1"], r"EXP107 data\.shape: .* got 399999999996 from the first to the last"),
+        (["N=2", "K=1"], None),
+    ],
+)
+def test_why_no_level_takes_a_node_of_these_sizes(tmp_path: Path, command: Command, sizes: list[str], reason: str | None) -> None:
+    """Judge: DirectML's documents, whose sizes begin at 1 and whose tensors have less than 2^32 elements."""
+    onnx.save(parsed("g (float[N,4] x, int64[K] i) => (float[K,4] z) { [rows] z = Gather(x, i) }"), tmp_path / "m.onnx")
+    options = [part for size in sizes for part in ("--size", size)]
+    title = command("explain", tmp_path / "m.onnx", *options).out.splitlines()[1]
+    expected = "Gather-13, lowest feature level 1_0" if reason is None else f"Gather-13, which no feature level takes: {reason}"
+    assert re.match(expected, title)
+    (entry,) = json.loads(command("explain", tmp_path / "m.onnx", *options, "--json").out)
+    jsonschema.validate([entry], schema_of(Schema.EXPLANATION))
+    assert ("reason" in entry) is (reason is not None)
+    assert entry.get("reason", "") in title
+
+
+def test_a_size_has_one_value(tmp_path: Path, command: Command) -> None:
+    onnx.save(parsed(SIZES), tmp_path / "model.onnx")
+    ended = command("explain", tmp_path / "model.onnx", "--size", "B=3", "--size", "S=3", "--size", "B=4")
+    assert (ended.code, ended.out) == (2, "")
+    assert "expected one value of 'B', got 3 and 4" in " ".join(ended.err.split())
 
 
 def test_sizes_that_break_a_rule(tmp_path: Path, command: Command) -> None:

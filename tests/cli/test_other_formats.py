@@ -18,7 +18,7 @@ from onnx import helper
 import dmlgather as dg
 from dmlgather.files import FileError
 from dmlgather.model_formats import FORMATS, recognised
-from tests.cli.command import Command
+from tests.cli.command import ROOT, Command
 from tests.dxdispatch.models import MODEL, write
 
 COMMANDS = ("check", "run", "compare", "explain", "translate")
@@ -108,7 +108,7 @@ def test_what_a_command_advises_for_an_onnx_model(
     _saved("protobuf")(Path(name))
     advice = command(subcommand, name).err
     inputs = {"x": np.zeros((4, 3), np.float32), "i": np.zeros(2, np.int64)}
-    called = re.findall(r"(?:onnxruntime|dmlgather)\.\S+\(.*?INPUTS\)", advice)
+    called = re.findall(r"(?:onnxruntime|onnx\.reference|dmlgather)\.\S+\(.*?INPUTS\)", advice)
     assert len(called) == {"run": 2, "compare": 1}.get(subcommand, 0)
     for code, given in zip(called, (inputs, [*inputs.values()]), strict=False):
         (result,) = eval(code, {"onnx": onnx, "onnxruntime": onnxruntime, "dmlgather": dg, "INPUTS": given})
@@ -116,7 +116,8 @@ def test_what_a_command_advises_for_an_onnx_model(
     if subcommand in ("check", "explain"):
         assert "rename it, so that its name ends in .onnx; then check and explain take it" in advice or name == "model.onnx"
     if subcommand == "compare":
-        assert "as docs/compare.md shows" in advice
+        assert "with its optimisations off: docs/compare.md, section Two ONNX models, has a program" in advice
+        assert "\n## Two ONNX models\n" in (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
     if subcommand == "translate":
         assert "check and explain take it" in advice
 

@@ -163,7 +163,7 @@ def test_two_onnx_models(one: Any, tmp_path: Path) -> None:
         onnx.save(gather(), one := tmp_path / one)
     with pytest.raises(
         (TypeError, FileError),
-        match=r"an ONNX model: check and explain take it, .* to compare two ONNX models .*\.run\(None, INPUTS\)",
+        match=r"an ONNX model: check and explain take it, .* to compare two ONNX models, .*\.run\(None, INPUTS\)",
     ):
         dg.compare(one, gather())
 

@@ -37,6 +37,14 @@ def test_versions_of_directml_have_the_documented_levels() -> None:
                 assert str(FeatureLevel.parse(f"DirectML {each}")) == level
 
 
+def test_the_levels_of_windows_are_those_of_the_page_of_levels() -> None:
+    """Judge: docs/support.md. tests/directml/ compares its rows with Microsoft's table."""
+    rows = re.findall(r"^\| (Windows [^|]+) \| (1\.\d+)\.\d+ \| (\d_\d) \| (?:table|release notes only) \|$", TEXT, re.MULTILINE)
+    support = (Path(__file__).parents[2] / "docs" / "support.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (1\.\d+) \| (\d_\d) \| (Windows [^|(]+) \(", support, re.MULTILINE)
+    assert {(version, level, windows) for windows, version, level in rows} == {*listed}
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("data", [MAGIKA, SILERO], ids=["magika", "silero"])
 def test_the_documented_reports_are_printed(data: DataFile) -> None:

@@ -259,5 +259,5 @@ def test_the_memory_for_a_large_model(tmp_path: Path) -> None:
     took = measured([path])
     summary = took.output.splitlines()[-1]
     assert summary.startswith("1 file checked, 200 nodes ")
-    assert summary.endswith(", no findings")
+    assert ", no findings" in summary
     assert 50_000_000 < took.memory < MEMORY
