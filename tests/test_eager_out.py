@@ -101,7 +101,11 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
         ValueError,
         r"^out has strides \(0, 1\) .* elements share an address",
     ),
-    (lambda: np.empty((3, 3, 5), np.uint8)[..., :4].view(np.float32)[..., 0], ValueError, "^out: strides .* not whole"),
+    (
+        lambda: np.empty((3, 3, 5), np.uint8)[..., :4].view(np.float32)[..., 0],
+        ValueError,
+        "^out: strides .* not multiples of the element size",
+    ),
     (lambda: FLOATS[:3], ValueError, "^out overlaps data, but a call cannot run in place: pass another array$"),
     (lambda: FLOATS[:0:-1], ValueError, "^out overlaps data, "),
     (lambda: [[0.0] * 3] * 3, TypeError, "^out: expected an array .*, got list"),

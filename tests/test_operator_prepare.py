@@ -156,7 +156,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no whole stride": (
         [(*PACKED, (4 * WIDTH + 2, 4)), IDS],
         ValueError,
-        r"strides .* bytes are not whole elements of 4 bytes; pass",
+        r"strides .* are not multiples of the element size, 4 bytes; pass",
     ),
     "overlap": ([PACKED, IDS, ((COUNT, WIDTH), "float32", (0, 4))], ValueError, r"out has strides .* so that elements share an"),
 }

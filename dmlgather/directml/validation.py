@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -151,7 +152,7 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     form = '{"type": "DML_OPERATOR_…", "desc": {…}}'
     if isinstance(obj, str | bytes | bytearray):
         try:
-            obj = json.loads(obj)
+            obj = json.loads(obj, object_pairs_hook=_without_repeats)
         except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
             if isinstance(obj, str) and not obj.lstrip().startswith(("{", "[")) and re.search(r"[/\\]|\.json\s*$", obj):
                 raise ValueError(f"expected {form}, got the path {obj!r}: pass pathlib.Path(…).read_text()") from None
@@ -160,12 +161,21 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
         raise ValueError(f"expected {form}, got a value of type {type(obj).__name__}")
     keys = [key for key in ("desc", "Desc") if key in obj]
     if "type" not in obj or len(keys) > 1:
-        raise ValueError(f"expected {form}, got the keys {list(obj)}")
+        missing = "" if "type" in obj else ", without 'type'"
+        raise ValueError(f"expected {form}, got the keys {list(obj)}{missing}")
     kind = operator_named(obj["type"]).desc
     try:
         return kind.model_validate(obj[keys[0]] if keys else obj, context=AS_IN_FILES)
     except ValidationError as error:
         raise plain(error, kind) from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dictionary. Raise ValueError if a key appears twice."""
+    counts = Counter(key for key, _ in pairs)
+    if (repeated := next((key for key, count in counts.items() if count > 1), None)) is not None:
+        raise ValueError(f"the key {repeated!r} appears twice in one object")
+    return dict(pairs)
 
 
 def support(name: str) -> dict[str, Any]:

@@ -184,10 +184,10 @@ class ChunkedGather:
             chunks = f"chunks of at most {largest} bytes, {counted(smaller_rows, 'row')} along axis {self.axis}"
             remedies.append((rechunked, f"{chunks}, with {rechunked.sizes} ({rechunked.cost})"))
             how = f". Chunks are made smaller by {SMALLER_CHUNKS.format(largest)}"
-        if as_it_is is not None:
-            # leave it out if only the smaller chunks also meet the limit in compute()
-            if not (remedies and self.local and remedies[0][0].compute_bytes <= limit < as_it_is.compute_bytes):
-                remedies.append((as_it_is, f"{as_it_is.sizes} {'with the present chunks ' * bool(remedies)}({as_it_is.cost})"))
+        # Present chunks are left out if only smaller chunks also meet the limit in compute().
+        only_smaller = bool(remedies) and self.local and remedies[0][0].compute_bytes <= limit
+        if as_it_is is not None and not (only_smaller and as_it_is.compute_bytes > limit):
+            remedies.append((as_it_is, f"{as_it_is.sizes} {'with the present chunks ' * bool(remedies)}({as_it_is.cost})"))
         advice = f"use {'; or '.join(text for _, text in remedies)}"
         needed = remedies[0][0].compute_bytes
         if self.local and needed > limit:

@@ -185,6 +185,14 @@ def test_damaged_models(tmp_path: Path, data: st.DataObject) -> None:
         assert "\n" not in str(finding)
 
 
+def test_a_line_break_in_the_name_of_an_attribute_is_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(RICH.replace(b"else_branch", b"e\nse_branch"))
+    findings = check_model(path).findings
+    assert any("If_1.e\\nse_branch" in str(finding) for finding in findings)
+    assert not any("\n" in str(finding) for finding in findings)
+
+
 RICH_TEXT = """<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
 agraph (float[N,128] X, bool c, int64 five) => (float[M,128] Z) <int64[1] s = {1}, int64[1] e = {3}> {
   Y = local.f<ax = 1>(X)

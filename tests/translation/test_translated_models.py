@@ -75,7 +75,7 @@ def test_a_stream_of_descriptors(tmp_path: Path) -> None:
         ("", "the file is empty: no descriptors"),
         (lines(GATHER) + "{", ":2:2: the line ends"),
         (lines(changed((("desc", "Axis"), 7), start=GATHER)), ":1:.*DML206"),
-        (lines({"type": "DML_OPERATOR_GEMM", "desc": {}}), ":1:10: DML_OPERATOR_GEMM is no operator of this family"),
+        (lines({"type": "DML_OPERATOR_GEMM", "desc": {}}), ":1:10: DML_OPERATOR_GEMM is not an operator that dmlgather executes"),
     ],
 )
 def test_a_stream_that_cannot_be_used(text: str, words: str, tmp_path: Path) -> None:

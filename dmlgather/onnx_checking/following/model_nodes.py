@@ -353,18 +353,19 @@ class _Visitor:
         branch, unreached = taken_branch(node, scope), self.unreached
         inside: dict[str, Scope] = {}
         for attribute, graph in subgraphs(node):
+            inner_place = f"{place}.{printable(attribute)}"
             if branch not in (None, attribute):
-                self.unreached = unreached or f"{printable(node.input[0])!r} always chooses {branch}"
+                self.unreached = unreached or f"{printable(node.input[0])!r} always chooses {printable(str(branch))}"
             unknown = Unknown("an input of the graph", computed_when_run(node, scope.inputs(node)[1]).decided_by)
             if node.op_type in REPEATED:  # no input of the model decides it
                 unknown = Unknown(f"{CHANGING} {node.op_type}")
             input_values: dict[str, Value] = {value.name: unknown for value in graph.input}
-            reader = scope.reader.inside(f"{place}.{attribute}")
+            reader = scope.reader.inside(inner_place)
             inside[attribute] = inner = Scope(graph, reader, scope, overridable=self.overridable, input_values=input_values)
             self._check_inputs(node, graph, inner, opsets.get(""))
             note_output_sizes(node, place, [value.name for value in graph.input], inner)
-            self._note_contradictions(node, place, input_values, f"{place}.{attribute}", inner)
-            self._graph(graph, f"{place}.{attribute}", inside[attribute], opsets)
+            self._note_contradictions(node, place, input_values, inner_place, inner)
+            self._graph(graph, inner_place, inside[attribute], opsets)
             self.unreached = unreached
         return inside
 
