@@ -111,8 +111,8 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 def move(array: Any, source: Device, target: Device) -> Any:
     """Return the array on the device `target`: `array` itself if `source` is `target`, else a copy.
 
-    The copy is made after the earlier work and before the later work on the current streams of both devices. A copy from the
-    host returns when it has read all of `array`. Raise TypeError for a data type that CuPy does not have.
+    The copy waits for earlier work on the current streams of both devices, and later work on these streams waits for the copy. A
+    copy from the host returns when it has read all of `array`. Raise TypeError for a data type that CuPy does not have.
     """
     if source == target:
         return array

@@ -79,7 +79,7 @@ def _handle_interrupts() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-        # Registered first, this runs last. Later, Python restores the default handler, with which Ctrl-C changes the exit code.
+        # Registered first, this runs last. With Python's default handler, which follows, Ctrl-C would change the exit code.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 

@@ -82,7 +82,7 @@ def rows_of(operator: str) -> tuple[Row, ...]:
 def row_at(operator: str, tensor: str, level: FeatureLevel) -> Row | None:
     """Return the row about a tensor ("GATHER", "IndicesTensor") that is valid at `level`.
 
-    Return None if the operator is newer.
+    Return None if a later level introduced the operator.
     """
     rows = [row for row in rows_of(operator) if row.tensor == tensor and row.level <= level]
     return rows[-1] if rows else None

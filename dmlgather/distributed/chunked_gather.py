@@ -126,7 +126,7 @@ class _GatherGraph:
     ) -> None:
         """`index_chunks`: sizes of the blocks of indices. `token`: part of the tasks' keys.
 
-        `touched`: numbers of the chunks along the axis that are read. `most`: the largest number of rows that one task takes.
+        `touched`: positions, along the axis, of the chunks to read. `most`: the largest number of rows that one task takes.
         """
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)

@@ -72,11 +72,11 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a plan for a step that reads its indices from the base of the index tensor `name`, as a Derivation.
+        """Return a Derivation whose plan reads the indices from the base of a view.
 
-        If no plan can read the base, the plan reads `name` itself, and the second result is the error.
-        `plan`: the step's own plan. The derivation's `data` is empty. If all values of an unsigned index type are in range, the
-        policy becomes CLAMP.
+        `name`: the index tensor, a view of another tensor, the base. If no plan can do this, the derivation's plan reads `name` itself, and the second result is the error.
+        `plan`: the step's own plan. The derivation's `data` is empty. If no value of an unsigned index type is out of
+        range, the policy becomes CLAMP, which needs no check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"

@@ -80,7 +80,7 @@ class Engine:
         Raise ValueError if the engine refuses the plan, if memory is exhausted, or if the machine lacks the instruction set.
         Raise SettingError like `host.threads`.
         """
-        host.threads()  # raises for a wrong value of the variable, which the engine would ignore
+        host.threads()  # raises for a wrong DMLGATHER_NUM_THREADS; the engine would ignore the value
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
         program = self._prepare(words.buffer_info()[0], len(words))
         if program is None:
@@ -131,7 +131,7 @@ class EngineProgram:
             record = _FastPathRecord(array("q", words))
         except OverflowError:  # a stated stride does not fit 64 bits; no array has this stride
             return None
-        # C compares the ids of data types, so they are kept alive. The engine is kept alive because it owns the method.
+        # The C code compares data types by id, so the data types are kept alive. The engine owns the method, so it is kept, too.
         record.owners = self._engine, self._handle, [dtype for dtype, *_ in arrays]
         return self._engine.fast_path(record)
 

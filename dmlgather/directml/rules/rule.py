@@ -53,7 +53,7 @@ class TensorCase(NamedTuple):
     def row(self) -> Row | None:
         """Return the row of the support table that is valid for the tensor at the level.
 
-        Return None if the operator is newer.
+        Return None if a later level introduced the operator.
         """
         return row_at(self.operator, self.name, self.level)
 

@@ -63,7 +63,7 @@ def _concatenated(values: Sequence[Any], axis: int) -> Any:
         off = [(*tensor.shape[:axis], *tensor.shape[axis + 1 :]) for tensor in (other, first)]
         if other.rank != first.rank or other.dtype != first.dtype or off[0] != off[1]:
             raise ValueError(
-                f"input {number} is {other} and input 0 is {first}: expected one type, and equal sizes off axis {axis}"
+                f"input {number} is {other} and input 0 is {first}: expected equal types, and equal sizes but for axis {axis}"
             )
     if not isinstance(values[0], ShapeArray):
         return np.concatenate(values, axis)

@@ -53,8 +53,9 @@ class GraphDeclarations:
         return type_of_value(self._declared[name]) if name in self._declared else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type that shape inference finds for a value without declarations. A size is None if its name was made up
-        by shape inference. Return NOTHING if inference finds no type.
+        """Return the type that shape inference finds for a value if it ignores the declared types.
+
+        A size is None if shape inference made up its name. Return NOTHING if inference finds no type.
         """
         return keep_names(type_of_value(self._plain[name]), self.input_sizes) if name in self._plain else NOTHING
 

@@ -189,6 +189,6 @@ class OpenVINOStridedSlice(BoundedProblem):
         start, end, stride = self.begin[k], self.end[k], self.strides[k]
         if not stride:
             raise ValueError(f"strides is {self.strides}, but a stride cannot be 0: strides[{k}] must be 1 or more, or negative")
-        # With a negative stride, a masked end is -1, before the first element. `window` adds size to it, so pass -size - 1.
+        # A masked end with a negative stride is -1, before the first element. `window` adds `size` to negative ends.
         first, after_last = (0, size) if stride > 0 else (size - 1, -size - 1)
         return window(size, first if self.begin_mask[k] else start, after_last if self.end_mask[k] else end, stride)
