@@ -74,9 +74,9 @@ class IndexViews:
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
         """Return a Derivation whose plan reads the indices from the base of a view.
 
-        `name`: the index tensor, a view of another tensor, the base. If no plan can do this, the derivation's plan reads `name` itself, and the second result is the error.
-        `plan`: the step's own plan. The derivation's `data` is empty. If no value of an unsigned index type is out of
-        range, the policy becomes CLAMP, which needs no check.
+        `name`: the index tensor, a view of another tensor, the base. If no plan can do this, the derivation's plan reads `name`
+        itself, and the second result is the error. `plan`: the step's own plan. The derivation's `data` is empty. If no value of
+        an unsigned index type is out of range, the policy becomes CLAMP, which needs no check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
