@@ -56,7 +56,7 @@ def project(tmp_path: Path) -> Path:
 
 def _run(script: str, project: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "CPATH": str(project / "ci"), "PATH": path, "GITHUB_ACTIONS": "", **environment}
+    env = {**os.environ, "CPATH": "", "PATH": path, "GITHUB_ACTIONS": "", **environment}  # the job and the hook set CPATH
     return processes.run(["bash", "-ec", script], cwd=project, env=env, timeout=300)
 
 
@@ -68,7 +68,7 @@ def _correct(project: Path) -> None:
 
 
 def test_the_documented_job_fails_and_passes_once_corrected(project: Path) -> None:
-    job: dict[str, Any] = yaml.safe_load(_block("yaml\njobs:").join(("jobs:", "")))["jobs"]["descriptors"]
+    job: dict[str, Any] = yaml.safe_load(_block('yaml title=".github/workflows/descriptors.yml"\n'))["jobs"]["descriptors"]
     env = {name: text.replace("${{ github.workspace }}", str(project)) for name, text in job["env"].items()}
     install, *steps, check = [step["run"] for step in job["steps"] if "run" in step]
     assert install.startswith("pip install")
@@ -87,7 +87,7 @@ def test_the_documented_job_fails_and_passes_once_corrected(project: Path) -> No
 
 
 def test_the_documented_hook_works_in_a_fresh_clone(project: Path) -> None:
-    (repository,) = yaml.safe_load(_block("yaml\nrepos:").join(("repos:", "")))["repos"]
+    (repository,) = yaml.safe_load(_block('yaml title=".pre-commit-config.yaml"\n'))["repos"]
     (hook,) = repository["hooks"]
     done = _run(hook["entry"], project)
     assert done.returncode == 1, done.stderr

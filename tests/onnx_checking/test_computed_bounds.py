@@ -98,3 +98,28 @@ def test_a_negative_bound_as_the_section_says(start: int, end: int) -> None:
         counted = counted.replace(f"{name} = Squeeze({bound})", nodes)
     result = _by_onnxruntime(parse_model(counted), (X, start, end))
     assert result.tobytes() == X[start:end].tobytes()
+
+
+REVERSED = """<ir_version: 9, opset_import: ["" : 17]> rows (float[N,3] x) => (float[M,3] y)
+<int64 zero = {0}, int64 one = {1}, int64 minus = {-1}> {
+    shape = Shape(x)
+    n = Gather<axis = 0>(shape, zero)
+    last = Sub(n, one)
+    POSITIONS
+    y = Gather(x, positions)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("positions", "by_default"),
+    [("r = Range(zero, n, one) positions = Sub(last, r)", True), ("positions = Range(last, minus, minus)", False)],
+)
+def test_onnxruntime_loses_a_reversal_by_a_range_with_a_negative_step(positions: str, by_default: bool) -> None:
+    """EXP106 advises the other form. If this fails for the second case, onnxruntime has mended it: change the section."""
+    model, x = parse_model(REVERSED.replace("POSITIONS", positions)).SerializeToString(), numpy_rng().random((5, 3), np.float32)
+    for level, right in ((OFF, True), (DEFAULT, by_default)):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level, options.log_severity_level = level, 4
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        (result,) = session.run(None, {"x": x})
+        assert np.array_equal(np.asarray(result), x[::-1]) is right
