@@ -8,7 +8,7 @@ from dmlgather.dialects.export_codes import CODES
 from dmlgather.directml import Finding
 from dmlgather.onnx.problems.node_reading import UnknownTypeError, UnknownValueError
 from dmlgather.onnx_checking.following.model_nodes import CHANGING, ModelNode, NodeValue
-from dmlgather.onnx_checking.following.scopes import LATER_IN_MAIN, NOWHERE, OWN
+from dmlgather.onnx_checking.following.scopes import LATER_IN_MAIN, NOWHERE, OWN, STORED_OUTSIDE
 from dmlgather.onnx_checking.node_sizes import NUMBERS, shape_of
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown
@@ -74,7 +74,11 @@ def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> 
                 remedy=f"declare {printable(', '.join(symbols))} in the model, as numbers",
             )
         elif not is_array and name and origin:
-            advice = "unroll the loop" if CHANGING in origin else f"make {name!r} a Constant or an initializer that is no input"
+            advice = f"make {name!r} a Constant or an initializer that is no input"
+            if CHANGING in origin:
+                advice = "unroll the loop"
+            elif STORED_OUTSIDE in origin:
+                advice = f"store {name!r} in the model file, not as external data"
             if role != "axes":
                 advice += (
                     ", or replace the Slice by a Gather of the positions that Range gives, with bounds inside the axis "

@@ -242,6 +242,10 @@ def test_external_bounds_are_not_read(tmp_path: Path) -> None:
     model = checked(tmp_path, _slice(end))
     assert only(model).missing == ("ends",)
     assert "stored outside the model, in weights.bin" in model.findings[0].got
+    assert model.findings[0].remedy.startswith("store 'e' in the model file, not as external data")
+    end.ClearField("external_data")
+    end.data_location, end.raw_data = TensorProto.DEFAULT, np.array([3]).tobytes()
+    assert not only(checked(tmp_path, _slice(end))).missing
 
 
 def test_sparse_bounds(tmp_path: Path) -> None:

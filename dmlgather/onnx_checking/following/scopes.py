@@ -29,6 +29,9 @@ LATER, LATER_IN_MAIN = "defined only by a later node", "defined only by a later 
 LATER_IN_MAIN is for the main graph, LATER for any other graph.
 """
 
+STORED_OUTSIDE = "stored outside the model"
+"""The start of the reason why the elements of a constant with external data are not known."""
+
 OWN = "an output of the same node"
 """The reason why a node cannot read a name that is one of its own outputs."""
 
@@ -327,7 +330,7 @@ def why_ignored(tensor: TensorProto) -> Unknown | None:
     damaged. Return None if they are read.
     """
     if tensor.data_location == EXTERNAL:
-        return Unknown(f"stored outside the model, in {location(tensor)}")
+        return Unknown(f"{STORED_OUTSIDE}, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:
         return Unknown(f"a constant of {len(tensor.dims)} dimensions")
     if min(tensor.dims, default=0) < 0 or math.prod(size or 1 for size in tensor.dims) > sys.maxsize:

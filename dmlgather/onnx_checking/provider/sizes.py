@@ -126,10 +126,14 @@ def _gather_nd(node: ModelNode, data: Shape, indices: Shape) -> Shape | None:
 def _slice(node: ModelNode, data: Shape) -> Shape | None:
     axes = sliced(node, len(data))
     shape: list[Size] = list(data) if axes is not None else [None] * len(data)
+    inferred = node.outputs[0].type.shape if node.outputs else None
     for axis, start, end, step in axes or ():
         size = data[axis]
         numbers = isinstance(size, int) and isinstance(start, int) and isinstance(end, int) and isinstance(step, int) and step
-        shape[axis] = window(size, start, end, step).size if numbers else None  # type: ignore[arg-type] # they are numbers
+        if numbers:
+            shape[axis] = window(size, start, end, step).size  # type: ignore[arg-type] # they are numbers
+        else:  # an expression such as "N - 1"
+            shape[axis] = inferred[axis] if inferred is not None and isinstance(inferred[axis], str) else None
     return tuple(shape)
 
 

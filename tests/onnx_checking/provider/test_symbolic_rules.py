@@ -131,3 +131,17 @@ def test_sizes_that_always_differ_are_an_error(tmp_path: Path) -> None:
     found = asked(tmp_path, text.replace("[M,3]", "[1,3]"))
     assert codes(found) == {"ORT106"}
     assert codes(asked(tmp_path, text)) == {"ORT110"}
+
+
+def test_a_number_that_the_model_states_behind_a_slice_holds_in_some_runs(tmp_path: Path) -> None:
+    """onnxruntime's CPU counts the elements; the number must be right under the condition, and wrong elsewhere."""
+    text = "g (float[{}] x) => (float[{}] z) <int64[1] s = {{1}}, int64[1] e = {{99}}> {{ z = Slice(x, s, e) }}"
+    found = asked(tmp_path, text.format("N", 4))
+    assert (only(found).verdict, only(found).sometimes) == (ProviderVerdict.FAILS, True)
+    (finding,) = (each for each in found.findings if each.code == "ORT102")
+    condition = "max(0, min(98, N - 1)) = 4"
+    assert finding.got.endswith(f"the run fails: 0x80070057, unless {condition}")
+    for size in SIZES:
+        result = ran(parsed(text.format(size, "A")), {"x": np.zeros(size, np.float32)})
+        assert result is not None
+        assert (len(result["z"]) == 4) is (max(0, min(98, size - 1)) == 4)
