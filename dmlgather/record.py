@@ -126,7 +126,7 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""What is expected, in words, for each type of Pydantic's errors. {NAME} stands for a value in the error's context."""
+"""The expected value in words, for each type of Pydantic's errors. {NAME} stands for a value in the error's context."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from dmlgather.record import Record, is_none
 
 
 class SupportedTensor(Record):
-    """What a tensor of an operator may be: data types and numbers of dimensions."""
+    """The supported data types and numbers of dimensions of a tensor of an operator."""
 
     data_types: tuple[str, ...]
     """The supported data types, such as "FLOAT32"."""
@@ -23,7 +23,7 @@ class SupportedTensor(Record):
 
 
 class SupportStep(Record):
-    """What an operator supports from one feature level on."""
+    """The support of an operator from one feature level on."""
 
     level: str
     """The feature level, such as "3_0"."""
@@ -276,7 +276,7 @@ class AgreementResult(Record):
     """The number of output elements that were compared."""
 
     remarks: tuple[str, ...]
-    """What the check did not cover, as sentences."""
+    """The limits of the check, as sentences."""
 
     difference: DifferingInputs | DifferenceInWords | None
     """The first difference, or the reason why the two cannot be compared; null if all results were equal."""

@@ -1,4 +1,4 @@
-"""What `explain` returns: plan, program on each device, bytes moved, lowest feature level and a diagram.
+"""The result of `explain`: plan, program on each device, bytes moved, lowest feature level and a diagram.
 
 A legend explains terms.
 """

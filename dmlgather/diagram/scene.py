@@ -202,7 +202,7 @@ class Join:
 
 
 class Scene:
-    """What a diagram shows, before the layout. It is found by interpreting the plan for the shown part of the output.
+    """The content of a diagram, before the layout. The plan is interpreted for the shown part of the output.
 
     `data`, `indices`, `output`: the shown parts of the tensors. `reads`: for each shown output cell, the element that it is
     read from and the indices that were used. `values`: the index in each shown index cell. `resolved`: for each index that

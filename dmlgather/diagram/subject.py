@@ -1,4 +1,4 @@
-"""What a diagram is about: tensors, a plan and index values, for example the initial values of a DxDispatch model."""
+"""The subject of a diagram: tensors, a plan and index values, for example the initial values of a DxDispatch model."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ShownTensor:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What one diagram is about: an operator's plan and tensors.
+    """The subject of one diagram: an operator's plan and tensors.
 
     `plan`: the plan for the layouts of the tensors. `indices`: the index tensor; None if the plan reads no indices.
     `lookup_axes`: the dimension of `data` that each lookup of the plan indexes. `attributes`: the operator's attributes as

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS, "descriptors on lines")}
-"""What a supported file contains, by its suffix."""
+"""The kind of content of a supported file, by its suffix."""
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,11 @@ from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chun
 from dmlgather.wording import amount
 
 Work: TypeAlias = tuple[Any, ...]
-"""What a task does: a function of the module `tasks`, followed by the arguments that tell it which rows to move."""
+"""The work of a task: a function of the module `tasks`, followed by the arguments that tell it which rows to move."""
 
 
 class _BlockTasks(NamedTuple):
-    """What the tasks of one block of indices do.
+    """The work of the tasks of one block of indices.
 
     `grid_index`, `shape`: the block's number along each dimension of the indices, and its shape. `picks`: for each chunk that
     the block reads, how a task picks the block's rows from those of its group. None if the block needs all rows of the group.

@@ -59,7 +59,7 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """What a gather does with a chunk that indices read. Chunks with the same number along the axis are counted as one."""
+    """The part of a gather that reads one chunk. Chunks with the same number along the axis are counted as one."""
 
     chunk: int
     """Number of the chunk along the axis, from 0."""
@@ -122,7 +122,7 @@ class GatherForecast(Record):
     """Dialect that says what indices are valid and what negative indices mean."""
 
     out_of_bounds: Literal["clamp", "fill", "raise", "promise"]
-    """What an index out of bounds does."""
+    """The policy for an index out of bounds."""
 
     table_shape: tuple[int, ...]
     """Shape of the table."""

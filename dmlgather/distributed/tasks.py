@@ -84,7 +84,7 @@ def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
-    """What a task must know of the chunk of the output that it makes.
+    """The facts that a task needs about the chunk of the output that it makes.
 
     `axis`: the first dimension of the output that comes from the indices. `shape`: the chunk's shape. `like`: an example array
     of the table's library; None if there are rows that show the library. `fill`: the bytes of the fill value, one element.

@@ -19,7 +19,7 @@ from dmlgather.numpy.problems.links import Link, TakenByMode
 from dmlgather.plan import OutOfBounds
 
 Policy: TypeAlias = tuple[OutOfBounds, bytes]
-"""What an index out of range does, and the bytes of the fill value. The bytes are empty if nothing is filled."""
+"""The policy for an index out of range, and the bytes of the fill value. The bytes are empty if nothing is filled."""
 
 
 def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> IndexGraph:

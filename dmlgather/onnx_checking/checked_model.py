@@ -47,7 +47,7 @@ class Provider(enum.StrEnum):
 
 
 class ProviderVerdict(enum.StrEnum):
-    """What a provider does with a node."""
+    """The verdict of a provider on a node, in one word."""
 
     FUSED = "fused"
     """The node runs on DirectML, fused with its neighbours."""
@@ -175,7 +175,7 @@ class SizeCondition(Record):
 
 
 class ProviderNode(Record):
-    """What a provider does with a node."""
+    """The verdict of a provider on a node, with reasons."""
 
     verdict: ProviderVerdict
     """The provider's verdict in one word."""
@@ -362,7 +362,7 @@ class CheckedNode(Record):
     """The reason why no run of the model reaches the node, for the verdict `unreached`. None for other verdicts."""
 
     provider: ProviderNode | None = Field(None, exclude_if=is_none)
-    """What the provider of the check does with the node. Left out without a provider, and for a node that no run reaches."""
+    """The provider's verdict on the node. Left out without a provider, and for a node that no run reaches."""
 
 
 @dataclass(frozen=True, eq=False)

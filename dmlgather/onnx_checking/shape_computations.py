@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Use(IntEnum):
-    """What the elements of a value are used for. If a value has several uses, the largest counts."""
+    """The use of a value's elements. If a value has several uses, the largest counts."""
 
     NONE = 0
     HOST = 1

@@ -28,7 +28,7 @@ OUT_OF_RANGE = {
     OutOfBounds.FILL: IndexOutcome.FILLED,
     OutOfBounds.RAISE: IndexOutcome.REFUSED,
 }
-"""What each policy does to an index out of range. Under RAISE, no element is written."""
+"""The outcome of an index out of range, by policy. Under RAISE, no element is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ class FailedTrial(Record):
     """The trial's number. Seed and number repeat the trial."""
 
     fault: str
-    """What was wrong, as a sentence."""
+    """The fault, as a sentence."""
 
     parts: tuple[str, ...]
     """The kernels, or the CPU loop, that ran; empty if preparing the plan failed."""
@@ -171,7 +171,7 @@ class SelfTestReport(Record):
     """The device: "cpu", "cuda:0", …"""
 
     kind: str
-    """What the device's parts are called: "kernel" on a GPU, "loop" on the CPU (a loop of the engine or a NumPy recipe)."""
+    """The name for a part of the device: "kernel" on a GPU, "loop" on the CPU (a loop of the engine or a NumPy recipe)."""
 
     engine: str
     """The compiled CPU engine, or the reason why there is none."""

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver reports about itself and its GPUs. The driver's library is called, without CuPy and the CUDA toolkit."""
+"""Facts that NVIDIA's driver reports about itself and its GPUs. Neither CuPy nor the CUDA toolkit is needed."""
 
 from __future__ import annotations
 

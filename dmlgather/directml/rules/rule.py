@@ -17,7 +17,7 @@ D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
 class DescriptorCase(Generic[D_co]):
-    """What a rule of an operator checks: a descriptor, at a feature level.
+    """The subject of an operator's rule: a descriptor, at a feature level.
 
     `tensors`: its tensors, in the order in which DirectML binds them.
     """
@@ -31,7 +31,7 @@ class DescriptorCase(Generic[D_co]):
 
 
 class TensorCase(NamedTuple):
-    """What a rule of tensors checks: one tensor of a descriptor, at a feature level."""
+    """The subject of a rule of tensors: one tensor of a descriptor, at a feature level."""
 
     desc: OperatorDesc
     level: FeatureLevel

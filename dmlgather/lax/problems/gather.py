@@ -21,7 +21,7 @@ from dmlgather.wording import alternatives
 @plain
 @dataclass(frozen=True)
 class GatherDimensionNumbers:
-    """What each dimension of a jax.lax.gather is for. Equivalent of jax.lax.GatherDimensionNumbers.
+    """The roles of the dimensions of a jax.lax.gather. Equivalent of jax.lax.GatherDimensionNumbers.
 
     The last dimension of the indices holds the index vectors. The other dimensions of the indices become, in order, the
     dimensions of the result that are not in offset_dims. The fields accept any sequences of integers and store tuples.

@@ -24,7 +24,7 @@ Size = int | str | None
 
 @dataclass(frozen=True, slots=True)
 class PartialType:
-    """What is known of a value's type: data type and shape, each of them possibly unknown.
+    """The known part of a value's type: data type and shape, each of them possibly unknown.
 
     `dtype`: the data type; None if unknown, or if the value is not a tensor. `shape`: the sizes; None if the rank is unknown or
     above MOST_DIMENSIONS. `kind`: "sequence", "map", …; None for a tensor. `excessive`: True if the rank is above

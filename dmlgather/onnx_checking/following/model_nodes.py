@@ -92,7 +92,7 @@ CHANGING = "another value in each iteration of the"
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """What is known about an input or output of a node. `name`: empty for an input that is left out. `elements`: the known
+    """The known facts about an input or output of a node. `name`: empty for an input that is left out. `elements`: the known
     elements, or an Unknown with the reason why none is known. `undefined`: the reason why the node cannot read this name, for
     example because a later node defines it; None if it can.
     """

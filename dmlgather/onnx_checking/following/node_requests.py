@@ -24,7 +24,7 @@ NO_REDUCTION = "noop_with_empty_axes"
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """What ONNX says about the outputs of a node. `types`: the inferred types, by name. `values`: the outputs that were
+    """The answer of ONNX about the outputs of a node. `types`: the inferred types, by name. `values`: the outputs that were
     computed, by name.
     """
 

@@ -146,8 +146,9 @@ value.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEntry:
-    """What the check knows about an operator: an entry of the operator table. Inputs are given by their numbers. A rule that is
-    None infers nothing.
+    """An entry of the operator table: the facts that the check knows about an operator.
+
+    Inputs are given by their numbers. A rule that is None infers nothing.
 
     Rules for values. `run`: executes the operator on arrays; it returns a list if there are several outputs. `evaluated`: if
     True and `run` is None, ONNX's reference evaluator executes the operator. `moves`: the inputs with elements that are moved

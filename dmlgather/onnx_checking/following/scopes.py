@@ -42,8 +42,8 @@ longer chain counts as not computed.
 
 
 class Scope:
-    """What is known about the names in a graph: their types and their values. Names of an outer graph are visible too, unless
-    this graph defines the same name. What is known about a node's outputs is added when the node is visited.
+    """The known types and values of the names in a graph. Names of an outer graph are visible too, unless
+    this graph defines the same name. The facts about a node's outputs are added when the node is visited.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class Home(enum.Enum):
 
 
 Key = tuple[str, int]
-"""What identifies a node: the path of the graph that contains it, and its position in that graph."""
+"""The key of a node: the path of the graph that contains it, and its position in that graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,10 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """What a graph inherits from the nodes and graphs around it. `path`: the path of the graph. `operator`: the operator of the
-    node that contains the graph; empty for an outermost graph. `types`: the types of names in the graphs around it.
-    `constants`: the constants there.
+    """The facts that a graph inherits from the nodes and graphs around it.
+
+    `path`: the path of the graph. `operator`: the operator of the node that contains the graph; empty for an outermost graph.
+    `types`: the types of names in the graphs around it. `constants`: the constants there.
     """
 
     path: str

@@ -1,5 +1,6 @@
-"""What onnxruntime's DirectML provider does wrong or refuses, as rules. Each rule is a function that yields faults, and a row
-of a table.
+"""Rules for nodes that onnxruntime's DirectML provider refuses or runs wrongly.
+
+Each rule is a function that yields faults, and a row of a table.
 """
 
 from __future__ import annotations

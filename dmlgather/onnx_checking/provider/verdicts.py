@@ -1,4 +1,4 @@
-"""What onnxruntime's DirectML provider does with the gathers and slices of a model, with findings and a summary."""
+"""Verdicts of onnxruntime's DirectML provider on the gathers and slices of a model, with findings and a summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Provided:
-    """What the provider does with a model. `nodes`: the verdict on each node, by place. `findings`: pairs of a place and a
+    """The prediction for a model. `nodes`: the verdict on each node, by place. `findings`: pairs of a place and a
     finding. `summary`: the counts of nodes.
     """
 

@@ -138,7 +138,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """What is known about the arguments of a local function, in one call or in all calls. `types`, `values`: one for each
+    """The known facts about the arguments of a local function, in one call or in all calls. `types`, `values`: one for each
     input. `attributes`: the attributes by name; None for an attribute without a known value.
     """
 

@@ -95,7 +95,7 @@ class _UnusualError(Exception):
 
 
 class _Layout(NamedTuple):
-    """What the fields of one message type contain. The keys are tags (field number and wire type). `inner`: the descriptor of
+    """The contents of the fields of one message type. The keys are tags (field number and wire type). `inner`: the descriptor of
     each field that is a message. `single`: the fields with a tensor inside that may occur only once, because protobuf merges
     repeated ones. `packed`: for each list of elements in a tensor, the bytes of an element; 0 if they vary. `unpacked`: for
     fields with one element each, the pattern of several such fields in a row.

@@ -42,7 +42,7 @@ NEWEST_OPSET = 16
 
 
 class AttributeForm(NamedTuple):
-    """What values an attribute of a layer has.
+    """The kind of values that an attribute of a layer has.
 
     `many`: True for a list of integers, False for one integer. `required`: True if a layer must have the attribute.
     """

@@ -74,7 +74,7 @@ class OpenVINOSlice(BoundedProblem):
 
 
 class Entry(NamedTuple):
-    """What StridedSlice does with one dimension.
+    """The effect of StridedSlice on one dimension.
 
     `axis`: the dimension of data; None for a dimension that new_axis_mask adds. `number`: the position k in begin, end and
     strides; None if the whole dimension is kept. `shrinks`: True if the element begin[k] is taken and the dimension is removed.
