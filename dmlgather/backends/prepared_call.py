@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -68,15 +68,13 @@ class PreparedCall(ABC):
         Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream, like `stream_pointer`.
         """
 
-    @cached_property
-    def run_at(self) -> RunAt:
-        """Function that runs the call on three addresses: data, indices (0 without lookups) and output. It returns True.
+    run_at: RunAt
+    """Function that runs the call on three addresses: data, indices (0 without lookups) and output. It returns True.
 
-        On a GPU, it also takes the stream's address (None: CuPy's current stream), and waits under RAISE. It returns False if
-        `run` must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap
-        an input, and a bad index under RAISE. It calls few Python functions, because each Python frame costs time.
-        """
-        raise NotImplementedError
+    On a GPU, it also takes the stream's address (None: CuPy's current stream), and waits under RAISE. It returns False if
+    `run` must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap
+    an input, and a bad index under RAISE. It calls few Python functions, because each Python frame costs time.
+    """
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
@@ -152,6 +150,7 @@ class HostCall(PreparedCall):
         self._fast_path: FastPath | None = None
         if self._launch is not None:
             self._fast_path = program.fast_path(signatures, [(footprint.start, footprint.end) for footprint in footprints])
+        self.run_at = self._runner()
 
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:  # noqa: ARG002
         if stream is not None:
@@ -165,8 +164,7 @@ class HostCall(PreparedCall):
             return None
         return None if bad is None else HostOutcome(self.plan, self._inputs[1], self._inputs[1].flat(inputs[1]), bad)
 
-    @cached_property
-    def run_at(self) -> RunAt:
+    def _runner(self) -> RunAt:
         launch = self._launch
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         if launch is None:
@@ -225,6 +223,10 @@ class HostCall(PreparedCall):
 class DeviceCall(PreparedCall):
     """A prepared call on a GPU."""
 
+    def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
+        super().__init__(device, program, plan, inputs, out)
+        self.run_at = self._runner()
+
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
         data = inputs[0].data.ptr
         pointers = (data, inputs[1].data.ptr) if self.looks_up else (data,)
@@ -251,8 +253,7 @@ class DeviceCall(PreparedCall):
             return None
         return DeviceOutcome(self.plan, self._inputs[1], indices, program, stream=where, word=None, keep=keep, bad_offset=offset)
 
-    @cached_property
-    def run_at(self) -> RunAt:
+    def _runner(self) -> RunAt:
         program, place, waits = self._program, self.device, self._raises
         device = place.index
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 EXAMPLE = 8
 """The size that advice about --size uses as an example."""
 
+MOST_DIGITS = 18
+"""The largest number of digits of a size in --size, so that it fits into 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
@@ -231,11 +234,14 @@ def explain(
 
 def _sizes(options: list[str]) -> dict[str, int]:
     """Convert the values of --size (NAME=SIZE) to sizes by name."""
+    from dmlgather.wording import shortened
+
     sizes: dict[str, int] = {}
     for option in options:
         name, _, number = option.rpartition("=")
-        if not name or not number.isdecimal():
-            raise typer.BadParameter(f"expected NAME=NUMBER, such as N=8, got {option!r}", param_hint="'--size'")
+        if not name or not number.isdecimal() or len(number) > MOST_DIGITS:
+            expected = f"expected NAME=NUMBER of at most {MOST_DIGITS} digits, such as N=8"
+            raise typer.BadParameter(f"{expected}, got {shortened(option, 80)!r}", param_hint="'--size'")
         if name in sizes:
             raise typer.BadParameter(f"expected one value of {name!r}, got {sizes[name]} and {number}", param_hint="'--size'")
         sizes[name] = int(number)

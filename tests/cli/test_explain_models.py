@@ -173,7 +173,8 @@ def test_sizes_are_given_with_the_options_in_the_advice(tmp_path: Path, command:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("B", "expected NAME=NUMBER, such as N=8, got 'B'"),
+        ("B", "expected NAME=NUMBER of at most 18 digits, such as N=8, got 'B'"),
+        (f"B={'9' * 5000}", "expected NAME=NUMBER of at most 18 digits, such as N=8, got 'B=999"),
         ("=3", "expected NAME=NUMBER"),
         ("B=-1", "expected NAME=NUMBER"),
         ("K=3", "expected a size of the model ('S', 'B', "),
