@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -50,6 +50,13 @@ class Structure(Record):
                 raise plain(error, type(self)) from None
 
         __init__.__pydantic_base_init__ = True  # Pydantic then validates nested structures without calling __init__
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with the fields in `update` changed. Unlike Pydantic's, it validates them: raises ValidationError."""
+        if not update:
+            return super().model_copy(deep=deep)
+        by_alias = {field.alias: name for name, field in type(self).model_fields.items()}
+        return type(self)(**{**dict(self), **{by_alias.get(key, key): value for key, value in update.items()}})
 
 
 @cache

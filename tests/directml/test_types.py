@@ -16,6 +16,7 @@ from dmlgather.directml import (
     DepthSpaceOrder,
     DepthToSpace1OperatorDesc,
     FeatureLevel,
+    GatherOperatorDesc,
     Slice1OperatorDesc,
     TensorFlags,
     operator_named,
@@ -232,6 +233,29 @@ def test_limits_of_the_integer_fields() -> None:
         document["desc"]["InputWindowStrides"][2] = stride
         with pytest.raises(ValidationError):
             parse_descriptor(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"axis": "1"}, 'axis\n  expected an integer, got "1"'),
+        ({"IndexDimensions": 2.5}, "index_dimensions\n  expected an integer, got 2.5"),
+        ({"input_tensor": None}, "input_tensor\n  must not be null"),
+        ({"axes": 1}, "axes\n  is no field; the fields are input_tensor, indices_tensor, output_tensor, axis"),
+    ],
+)
+def test_a_copy_refuses_what_the_constructor_refuses(change: dict[str, Any], message: str) -> None:
+    desc = GatherOperatorDesc.of(((4, 3), "FLOAT32"), ((2,), "INT32"))
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        desc.model_copy(update=change)
+
+
+def test_a_copy_takes_both_kinds_of_names_and_lists() -> None:
+    desc = GatherOperatorDesc.of(((4, 3), "FLOAT32"), ((2,), "INT32"))
+    other = GatherOperatorDesc.of(((4, 3), "FLOAT32"), ((2,), "INT32"), axis=1)
+    assert desc.model_copy(update={"Axis": 1, "output_tensor": other.output_tensor}) == other
+    assert desc.input_tensor.model_copy(update={"sizes": [4, 3]}) == desc.input_tensor
+    assert desc.model_copy() == desc == desc.model_copy(deep=True)
 
 
 def test_names_of_both_kinds_and_no_others() -> None:
