@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import isnan, prod
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -385,9 +386,10 @@ def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
     Raises ValueError for unknown or negative sizes, TypeError unless there is a sequence of sizes for each axis.
     """
     for axis, sizes in enumerate(chunks):
-        if not hasattr(sizes, "__len__"):
+        if not hasattr(sizes, "__len__") or not all(isinstance(size, Real) for size in sizes):
             raise TypeError(
-                f"chunks[{axis}] is {sizes!r}, expected the sizes of all chunks along axis {axis}, as table.chunks has"
+                f"chunks[{axis}] is {sizes!r}, expected the sizes of all chunks along axis {axis}, as table.chunks has; for a "
+                "table in memory, pass an array"
             )
         if not len(sizes) or any(isnan(size) or size < 0 for size in sizes):
             raise ValueError(

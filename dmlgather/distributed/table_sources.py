@@ -19,13 +19,14 @@ from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_l
 from dask.array.core import normalize_chunks
 from dask.sizeof import sizeof
 from dask.tokenize import tokenize
-from dask.utils import ensure_dict, parse_bytes
+from dask.utils import ensure_dict
 from numpy.typing import NDArray
 
 from dmlgather.backends import arrays
 from dmlgather.backends.addresses import address_of
 from dmlgather.directml.dxdispatch.npy import read_header
 from dmlgather.distributed.chunk_grid import Chunks, GridIndex, cells
+from dmlgather.distributed.memory_limits import byte_count
 from dmlgather.files import FileError, open_regular
 from dmlgather.host import give_memory_back
 from dmlgather.package import missing_extra
@@ -407,11 +408,12 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
     """Return chunk sizes for a file. Only the slowest dimension is split, so that each chunk is contiguous in the file."""
     if 0 in shape:
         return tuple((size,) for size in shape)
-    if (limit := parse_bytes(config.get("array.chunk-size"))) < 1:
-        raise ValueError(f"dask's setting array.chunk-size is {limit} bytes, expected at least 1 byte")
+    size = config.get("array.chunk-size")
+    size = int(size) if isinstance(size, float) and math.isfinite(size) else size  # Dask takes 1e8
+    limit = byte_count("dask's setting array.chunk-size", size)
     slowest = 0 if order == "C" else len(shape) - 1
     spec = tuple("auto" if axis == slowest else -1 for axis in range(len(shape)))
-    return normalize_chunks(spec, shape, dtype=dtype)  # type: ignore[no-any-return]
+    return normalize_chunks(spec, shape, limit, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

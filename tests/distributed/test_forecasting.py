@@ -159,6 +159,8 @@ def test_mistakes_are_refused() -> None:
         plan_gather(((3,),), [0.5])
     with pytest.raises(TypeError, match=r"chunks\[0\] is 3, expected the sizes of all chunks along axis 0"):
         plan_gather((3, 4), [0])
+    with pytest.raises(TypeError, match=r"chunks\[1\] is \(2, '3'\), expected the sizes of all chunks along axis 1"):
+        plan_gather(((3,), (2, "3")), [0])
     with pytest.raises(TypeError, match="dtype is 'float64', but the table has type float32: leave dtype out"):
         plan_gather(np.zeros(3, np.float32), [0], dtype="float64")
     with pytest.raises(

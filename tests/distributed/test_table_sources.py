@@ -87,11 +87,19 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
         table.compute()
 
 
-@pytest.mark.parametrize("size", [0, "0", "-1MiB"])
-def test_chunks_have_at_least_a_byte(tmp_path: Path, size: Any) -> None:
+@pytest.mark.parametrize("size", [0, "0", "-1MiB", "abc", None, [1], float("inf")])
+def test_a_chunk_size_of_dask_is_a_number_of_bytes(tmp_path: Path, size: Any) -> None:
     np.save(tmp_path / "table.npy", X)
-    with dask.config.set({"array.chunk-size": size}), pytest.raises(ValueError, match=r"^dask's setting array\.chunk-size is "):
+    named = r"^dask's setting array\.chunk-size is .*, expected a"
+    with dask.config.set({"array.chunk-size": size}), pytest.raises((TypeError, ValueError), match=named):
         as_table(tmp_path / "table.npy")
+
+
+@pytest.mark.parametrize("size", [64, 64.0, "64", "64B", "0.064kB"])
+def test_a_chunk_size_is_written_as_dask_takes_it(tmp_path: Path, size: Any) -> None:
+    np.save(tmp_path / "table.npy", X)
+    with dask.config.set({"array.chunk-size": size}):
+        assert as_table(tmp_path / "table.npy").chunks[0] == da.zeros(X.shape, X.dtype, ("auto", -1)).chunks[0]
 
 
 def test_a_corrupt_chunk_of_a_store_is_named(tmp_path: Path) -> None:
