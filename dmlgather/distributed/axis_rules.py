@@ -54,13 +54,7 @@ class AxisRule:
         axis has size 0, because there is no row to read.
         """
         values = np.asarray(indices)
-        if values.dtype.kind not in "iu":
-            raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
-        positions = values.astype(np.int64, order="C")
-        if self.wrap and values.dtype.kind == "i":
-            np.add(positions, self.wrap, out=positions, where=positions < 0)
-        # As uint64, -1 is 2**64 - 1, so one comparison also finds negative positions and uint64 indices above 2**63.
-        outside = positions.view(np.uint64) >= np.uint64(self.extent)
+        positions, outside = self._wrapped(values)
         if not outside.any():
             return positions
         if self.out_of_bounds is OutOfBounds.RAISE:
@@ -76,6 +70,22 @@ class AxisRule:
         last, signed = self.extent - 1, values.dtype.kind == "i"
         positions[outside] = np.where(positions[outside] < 0, 0, last) if signed else last
         return positions
+
+    def clamped(self, indices: Any) -> int:
+        """Return the number of indices that `resolve` replaces by the first or last row."""
+        if self.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) or not self.extent:
+            return 0
+        return int(np.count_nonzero(self._wrapped(np.asarray(indices))[1]))
+
+    def _wrapped(self, values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Add the wrap to negative indices. Return the positions, and True for each that is out of bounds."""
+        if values.dtype.kind not in "iu":
+            raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
+        positions = values.astype(np.int64, order="C")
+        if self.wrap and values.dtype.kind == "i":
+            np.add(positions, self.wrap, out=positions, where=positions < 0)
+        # As uint64, -1 is 2**64 - 1, so one comparison also finds negative positions and uint64 indices above 2**63.
+        return positions, positions.view(np.uint64) >= np.uint64(self.extent)
 
     def _error(self, values: NDArray[Any], outside: NDArray[np.bool_], start: Sequence[int]) -> IndexError:
         first = np.unravel_index(int(outside.argmax()), values.shape)

@@ -158,6 +158,9 @@ class GatherForecast(Record):
     filled: int
     """Number of indices out of bounds that give the fill value."""
 
+    clamped: int
+    """Number of indices out of bounds that read the first or last row instead."""
+
     blocks: int
     """Number of blocks into which the indices are split."""
 
@@ -240,7 +243,8 @@ class GatherForecast(Record):
         yield f"  output       {list(self.output_shape)}, {amount(self.output_bytes)}, {blocks}"
         untouched = f"; never loaded: {', '.join(map(str, self.untouched))}" if self.untouched else ""
         yield f"  chunks       {len(self.touched)} of {self.chunks} touched{untouched}"
-        yield f"  requests     {self.requests}, {counted(self.duplicates_removed, 'duplicate')} removed, {self.filled} filled"
+        outside = {"fill": f", {self.filled} filled", "raise": ""}.get(self.out_of_bounds, f", {self.clamped} clamped")
+        yield f"  requests     {self.requests}, {counted(self.duplicates_removed, 'duplicate')} removed{outside}"
         yield f"  loaded       {amount(self.bytes_loaded)} in {counted(sum(chunk.loads for chunk in self.touched), 'load')}"
         yield f"  rows taken   {amount(self.bytes_taken)}"
         of_workers = f"{amount(self.peak.total_bytes)} of each of {counted(self.workers, 'worker')}"
@@ -353,6 +357,7 @@ def plan_gather(
         untouched=tuple(ChunkRange(first=low + 1, last=high - 1) for low, high in borders if high - low > 1),
         requests=read,
         filled=index_array.size - read,
+        clamped=rule.clamped(index_array),
         blocks=len(routing.splits),
         groups=len(routing.groups),
         row_bytes=prod(replace_axis(table.shape, axis)) * table.dtype.itemsize,

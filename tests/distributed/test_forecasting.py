@@ -51,6 +51,10 @@ def test_every_number_is_what_numpy_counts(seed: int) -> None:
     untouched = [chunk for span in forecast.untouched for chunk in range(span.first, span.last + 1)]
     assert sorted([*untouched, *(chunk.chunk for chunk in forecast.touched)]) == list(range(len(sizes)))
     assert (forecast.requests, forecast.filled) == (inside.size, positions.size - inside.size)
+    assert forecast.clamped == 0
+    if extent:
+        clamping = plan_gather((sizes, columns), indices, dtype="f2")
+        assert (clamping.requests, clamping.filled, clamping.clamped) == (indices.size, 0, indices.size - inside.size)
     assert forecast.output_bytes == indices.size * width * 2
     assert [sum(each) for each in forecast.output_chunks] == list(forecast.output_shape) == [*shape, width]
     for chunk in forecast.touched:
@@ -127,7 +131,7 @@ def test_a_forecast_is_a_table() -> None:
         "gather of float32 [80, 32] along axis 0 by indices [2, 3]; directml, clamp",
         "  output       [2, 3, 32], 768 bytes, 1 block in 1 group",
         "  chunks       3 of 8 touched; never loaded: 1 … 3, 5 … 6",
-        "  requests     6, 2 duplicates removed, 0 filled",
+        "  requests     6, 2 duplicates removed, 0 clamped",
         "  loaded       3.75 KiB in 3 loads",
         "  rows taken   512 bytes",
         "  peak memory  1.312 KiB of each of 2 workers, 976.6 KiB allowed:",
