@@ -112,6 +112,15 @@ def test_ci_heavy_exits_with_2_for_wrong_arguments(arguments: list[str], code: i
     assert "Traceback" not in done.stderr
 
 
+def test_every_test_that_a_script_names_exists() -> None:
+    """Bash passes on a pattern that matches no file, and pytest with workers then runs nothing."""
+    scripts = [path for folder in (".ci", "ci", "ci/checks") for path in (ROOT / folder).iterdir() if path.is_file()]
+    texts = [script.read_text("utf-8") for script in scripts] + [f"{check.tests} {check.short}" for check in CHECKS]
+    names = sorted({name for text in texts for name in re.findall(r"(?<![\w/])tests/[\w/{},*]*[\w}*](?:\.\w+)?", text)})
+    found = processes.run(["bash", "-c", "shopt -s failglob; printf '%s\n' " + " ".join(names)], cwd=ROOT, check=True).stdout
+    assert [name for name in found.split() if not (ROOT / name).exists()] == []
+
+
 def test_ci_checks_holds_exactly_the_scripts_of_the_rows() -> None:
     scripts = {check.command for check in CHECKS if check.command}
     assert scripts == {f"ci/checks/{path.name}" for path in (ROOT / "ci/checks").iterdir()}

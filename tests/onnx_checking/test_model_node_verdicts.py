@@ -201,6 +201,13 @@ def test_sizes_that_the_operator_requires_are_no_conditions(tmp_path: Path) -> N
     assert (node.verdict, node.provided) == (Verdict.TAKEN, ("A >= 1", "B >= 1", "C >= 1"))
 
 
+def test_indices_that_are_larger_than_data_for_every_size_break_the_operators_rule(tmp_path: Path) -> None:
+    text = "agraph (float[N,4] X, int64[N,2] i) => (float Z) { j = Concat<axis = 0>(i, i) Z = GatherElements<axis = 1>(X, j) }"
+    (finding,) = checked(tmp_path, text).findings
+    assert finding.code == "EXP101"  # not EXP102, although N = 0 obeys the rule
+    assert "indices has size 2 and data has size 1 in dimension 0" in finding.got
+
+
 def test_a_refusal_says_with_which_sizes(tmp_path: Path) -> None:
     """Six dimensions that are indexed in two places fit into 4 only where some are 1."""
     text = "agraph (float[A,B,C,D,E] X) => (float Z) <int64[5] s = {1,1,1,1,1}, int64[5] e = {3,3,3,3,3}> { Z = Slice(X, s, e) }"

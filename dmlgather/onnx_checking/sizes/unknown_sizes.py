@@ -104,7 +104,7 @@ def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
                 return TrialSizes([*search.different(), smallest], conditions.solved(), possible)
     tightened = (conditions.joined(rules).tightened() for conditions in combinations)
     never = len(combinations) < MOST_COMBINATIONS and all(ranges is None for ranges in tightened)
-    for conditions in (nonempty_inputs.joined(rules), rules, nonempty_inputs.joined(any_sizes), any_sizes):
+    for conditions in (nonempty_inputs.joined(rules), nonempty_inputs.joined(any_sizes), rules, any_sizes):
         shown = _Search(node, conditions).first()
         if shown is not None:
             return TrialSizes([shown], Conditions(node.sizes), False if never else None)
