@@ -1,4 +1,4 @@
-"""Turns indices into row numbers of a table, by the rules of a dialect, before any row is moved."""
+"""Turns indices into row numbers of a table, by the rules of a dialect."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.wording import alternatives
 
 FILLED = -1
-"""The row number that stands for "no row": the output gets the fill value."""
+"""The row number that stands for the fill value."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisRule:
-    """How indices along one axis of a table become row numbers.
+    """A rule that turns indices along one axis of a table into row numbers.
 
-    `extent`: size of the axis. `wrap`: number that is added to negative indices; 0 if negative indices are out of bounds.
-    `fill`: the bytes of the fill value, one element; empty if nothing is filled. `dtype`: type of the table's elements. `name`:
-    name of the indices in messages. `reads`: False if another axis of the table has size 0, so that no element is read.
+    `extent`: size of the axis. `wrap`: number that is added to negative indices; 0 if they are out of bounds. `fill`: the bytes
+    of one element; empty if nothing is filled. `reads`: False if another axis has size 0, so that no element is read.
     """
 
     extent: int
@@ -46,12 +45,10 @@ class AxisRule:
     reads: bool
 
     def resolve(self, indices: Any, start: Sequence[int] = ()) -> NDArray[np.int64]:
-        """Return the row number of each index, from 0 to extent - 1, or FILLED.
+        """Return the row number of each index, from 0 to extent - 1, or FILLED, as a new array.
 
-        The result is a new array with the shape of `indices`. `indices`: integers in host memory. `start`: coordinates of the
-        first index in the array that they are a part of, for messages. Raises TypeError unless the indices are integers. Raises
-        IndexError for an index out of bounds if the rule is RAISE. Raises ValueError if the rule is CLAMP or PROMISE and the
-        axis has size 0, because there is no row to read.
+        `indices`: integers in host memory. `start`: coordinates of the first index in the whole index array, for messages.
+        Raises IndexError under RAISE, and ValueError if CLAMP or PROMISE finds no row to read.
         """
         values = np.asarray(indices)
         positions, outside = self._wrapped(values)
@@ -78,7 +75,7 @@ class AxisRule:
         return int(np.count_nonzero(self._wrapped(np.asarray(indices))[1]))
 
     def _wrapped(self, values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Add the wrap to negative indices. Return the positions, and True for each that is out of bounds."""
+        """Wrap negative indices. Return the positions, and True for each that is out of bounds."""
         if values.dtype.kind not in "iu":
             raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
         positions = values.astype(np.int64, order="C")
@@ -97,12 +94,7 @@ class AxisRule:
 def axis_rule(
     dialect: str, table: TensorType, indices: TensorType, axis: int, out_of_bounds: str | Fill | None = None
 ) -> AxisRule:
-    """Return the rule by which a dialect turns indices into row numbers.
-
-    `axis`: the axis that is indexed, 0 or more. `dialect`: one of DIALECTS. `out_of_bounds`: what an index out of bounds does:
-    "clamp", "raise", "promise" or a Fill. None means the dialect's own rule. Raises TypeError for strings and for types that
-    the dialect does not take, ValueError for an unknown dialect or out_of_bounds.
-    """
+    """Return the rule by which a dialect turns indices into row numbers. `out_of_bounds`: None for the dialect's own rule."""
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected {alternatives(map(repr, DIALECTS))}")
     if table.dtype.hasobject:
@@ -123,7 +115,7 @@ def axis_rule(
 
 
 def _check_directml_types(table: TensorType, indices: TensorType, axis: int) -> None:
-    """Raise TypeError if GATHER does not support the types at the newest feature level. (Sizes are checked elsewhere.)"""
+    """Raise TypeError if GATHER does not support the types. Sizes are checked elsewhere."""
     if indices.dtype == np.bool_:
         raise TypeError(MASK_AS_INDICES)
     for tensor, dtype in (("InputTensor", table.dtype), ("IndicesTensor", indices.dtype)):
@@ -148,7 +140,7 @@ def _other_dialects(table: TensorType, indices: TensorType, axis: int) -> str:
 
 
 def _lax_gather(table: TensorType, indices: TensorType, axis: int) -> Problem:
-    """Return the jax.lax.gather that copies whole rows. Each index vector has one component."""
+    """Return the jax.lax.gather that copies whole rows."""
     vectors = TensorType((*indices.shape, 1), indices.dtype)
     offset_dims = [dim for dim in range(table.rank - 1 + indices.rank) if not axis <= dim < axis + indices.rank]
     numbers = GatherDimensionNumbers(tuple(offset_dims), collapsed_slice_dims=(axis,), start_index_map=(axis,))
@@ -162,4 +154,3 @@ _PROBLEMS: dict[str, Callable[[TensorType, TensorType, int], Problem]] = {
 }
 
 DIALECTS = ("directml", *_PROBLEMS)
-"""The names of the dialects that `gather` can follow."""

@@ -1,4 +1,4 @@
-"""Finds out which rows a gather reads from each chunk of an array."""
+"""Chunks of an array, and the rows that indices read from each chunk."""
 
 from __future__ import annotations
 
@@ -20,17 +20,13 @@ GridIndex: TypeAlias = tuple[int, ...]
 
 
 FILE_CHUNKS = "those of a .npy file, given by its path, by dask.config.set({{'array.chunk-size': '{}B'}})"
-"""Part of an error message: how to get chunks of a given number of bytes from a .npy file.
-
-The message does not recommend dask.array.from_array, which would copy the whole file into memory.
-"""
+"""Part of a message. It does not recommend dask.array.from_array, which would copy the whole file into memory."""
 
 SMALLER_CHUNKS = f"table.rechunk(…); {FILE_CHUNKS}; those of a zarr store, by writing it again"
-"""Part of an error message: how to get chunks of at most a given number of bytes."""
 
 
 class Cell(NamedTuple):
-    """One chunk of an array. For each axis: the chunk's number, the coordinate of its first element, and its size."""
+    """One chunk of an array. `first`: coordinates of its first element."""
 
     grid_index: GridIndex
     first: tuple[int, ...]
@@ -54,26 +50,26 @@ def cells(chunks: Chunks) -> Iterator[Cell]:
 
 
 def replace_axis(values: Sequence[T], axis: int, *new: T) -> tuple[T, ...]:
-    """Return a copy of `values`. The value at `axis` is replaced by the values `new`; there may be none or several."""
+    """Return a copy of `values` with any number of new values in place of the one at `axis`."""
     return (*values[:axis], *new, *values[axis + 1 :])
 
 
 _DENSE = 4
-"""`_distinct` sorts the row numbers only if their range is at least this many times as large as their count."""
+"""Row numbers are sorted only if their range is at least this many times their count."""
 
 Rows: TypeAlias = Mapping[int, NDArray[np.int64]]
-"""Rows to read: a dict from the number of a chunk along the axis, in ascending order, to row numbers.
+"""Rows to read. The keys are ascending numbers of chunks along the axis. A chunk that is not read has no entry.
 
-Row numbers are distinct and ascending, and count from the start of the chunk. A chunk has no entry if none of its rows is read.
+Row numbers are distinct and ascending, and count from the start of the chunk.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which rows of each chunk a block of indices reads, without repetition, and where each row goes.
+    """The rows of each chunk that a block of indices reads, without repetition, and where each row goes.
 
-    `rows`: the rows of each chunk. `lookup`: for each index, the position of its row if the rows of all chunks are
-    concatenated; `count` if the index is filled. `count`: the number of rows of all chunks.
+    `lookup`: for each index, the position of its row if the rows of all chunks are concatenated; `count` if the index is
+    filled. `count`: the number of rows of all chunks.
     """
 
     rows: Rows
@@ -87,11 +83,7 @@ def chunk_starts(sizes: Sequence[int]) -> NDArray[np.int64]:
 
 
 def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
-    """Find out which rows of each chunk are read, in O(n log n) time.
-
-    `positions`: row numbers along the whole axis; negative for elements that are filled. Any shape. `starts`: the result of
-    `chunk_starts`.
-    """
+    """Find out which rows of each chunk are read. `positions`: rows along the whole axis; negative for filled elements."""
     flat = positions.reshape(-1)
     filled = flat < 0
     if filled.any():
@@ -104,7 +96,7 @@ def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
 
 
 def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
-    """Return the rows that at least one part reads. `parts`: one or more. `starts`: the result of `chunk_starts`."""
+    """Return the rows that at least one part reads."""
     if len(parts) == 1:
         return parts[0]
     arrays = [rows + starts[chunk] for part in parts for chunk, rows in part.items()]
@@ -112,17 +104,14 @@ def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
 
 
 def _by_chunk(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
-    """Distribute rows among the chunks that contain them. `rows`: ascending row numbers along the whole axis."""
+    """Distribute rows among their chunks. `rows`: ascending row numbers along the whole axis."""
     ends = np.searchsorted(rows, starts).tolist()
     touched = np.flatnonzero(np.diff(ends)).tolist()
     return {chunk: rows[ends[chunk] : ends[chunk + 1]] - starts[chunk] for chunk in touched}
 
 
 def _distinct(flat: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct values in ascending order, and for each value of `flat` its position among them.
-
-    This is numpy.unique with `return_inverse`, but faster.
-    """
+    """Return numpy.unique with `return_inverse`, but faster."""
     if not flat.size:
         return flat, flat
     low, high = int(flat.min()), int(flat.max())
@@ -146,7 +135,7 @@ def _distinct_dense(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArr
 
 
 def _argsort(flat: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the permutation that sorts the values, and the sorted values. `low`, `high`: smallest and largest value."""
+    """Return the permutation that sorts the values, and the sorted values."""
     bits = flat.size.bit_length()
     if (high - low).bit_length() + bits > 63:
         order = np.argsort(flat)

@@ -1,4 +1,4 @@
-"""Runs DirectML operators on single chunks: makes their descriptors, and gathers rows on the chunk's device."""
+"""Runs DirectML operators on single chunks, on the chunk's device."""
 
 from __future__ import annotations
 
@@ -33,16 +33,10 @@ from dmlgather.plan import ELEMENT_BYTES, OutOfBounds
 from dmlgather.wording import alternatives
 
 OPERATORS_KEPT = 256
-"""Number of compiled operators that a process keeps. The oldest are dropped."""
 
 
 def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -> GatherOperatorDesc:
-    """Return the GATHER descriptor that copies `count` rows of a chunk. It is not validated.
-
-    `shape`, `dtype`: those of the chunk. `axis`: the axis along which rows are counted. Indices are INT64 with shape [1…,
-    count]. Elements of a type that DirectML lacks are described as integers of the same size (`word_of`). Raises TypeError for
-    strings and other types without such integers, DescriptorError for a size of more than 32 bits.
-    """
+    """Return the GATHER descriptor that copies `count` rows of a chunk as words (`word_of`). It is not validated."""
     word, parts = word_of(np.dtype(dtype))
     sizes = (*shape, *parts)
     check_sizes("DML_OPERATOR_GATHER", "InputTensor", sizes)
@@ -58,7 +52,7 @@ def gather_descriptor(shape: Sequence[int], dtype: Any, axis: int, count: int) -
 
 
 def judge(desc: OperatorDesc) -> Report:
-    """Validate the descriptor of a chunk, and return the report. Its remedies say how to rechunk the table."""
+    """Validate the descriptor of a chunk. The report's remedies say how to rechunk the table."""
     report = validate(desc)
     findings = tuple(finding.model_copy(update={"remedy": _remedy(finding)}) for finding in report.findings)
     return report.model_copy(update={"findings": findings})
@@ -70,12 +64,10 @@ def check(desc: OperatorDesc) -> None:
 
 
 def take(chunk: Any, axis: int, rows: NDArray[np.int64], fill: bytes | None = None, dtype: Any = None) -> Any:
-    """Copy rows of a chunk along `axis`. Return an array of the chunk's library on its device, with shape [lead…, i…, trail…].
+    """Copy rows of a chunk along `axis`, on its device. The result has shape [lead…, i…, trail…].
 
-    `chunk`: an array on the host or a GPU, with shape [lead…, n, trail…]. `rows`: row numbers from 0 to n - 1 in host memory,
-    with shape [i…]. `fill`: the bytes of one element. If it is given, row number n gives a row of fill values. `dtype`: the
-    type that the chunk must have. Raises TypeError for a chunk of another type, of strings or of objects; DescriptorError if
-    DirectML cannot describe it.
+    `chunk`: shape [lead…, n, trail…]. `rows`: row numbers from 0 to n - 1, with shape [i…]. `fill`: the bytes of one element.
+    If it is given, row number n gives a row of fill values. `dtype`: the type that the chunk must have.
     """
     with arrays.in_order([chunk]):
         array, device = arrays.adopt(chunk)
@@ -98,10 +90,7 @@ def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:
 
 
 def _gathered(array: Any, device: Device, axis: int, rows: Any, fill: bytes | None) -> Any:
-    """Gather rows of a NumPy or CuPy array that is not empty. Return the elements as words (`word_of`).
-
-    `rows`: the row numbers, with shape [count].
-    """
+    """Gather rows of a NumPy or CuPy array that is not empty. Return the elements as words (`word_of`)."""
     word, parts = word_of(array.dtype)
     # As a float, some fill bytes would be refused by Fill; unsigned integers take any bytes.
     source = as_words(array, word if fill is None else np.dtype(f"u{word.itemsize}"), parts)
@@ -124,21 +113,19 @@ def _run(source: Any, axis: int, rows: Any, fill: bytes, out: Any = None) -> Any
 def compiled(
     desc: OperatorDesc, policy: OutOfBounds = OutOfBounds.CLAMP, fill: bytes = b"", _thread: int = 0
 ) -> CompiledOperator:
-    """Return the compiled operator for a descriptor. It is kept in a cache.
+    """Return the compiled operator for a descriptor, from a cache.
 
-    `fill`: the bytes of the fill value, one element. `_thread`: id of the only thread that uses the operator; 0 if threads
-    share it.
+    `fill`: the bytes of one element. `_thread`: id of the only thread that uses the operator; 0 if threads share it.
     """
     dtype = np.dtype(desc.tensor("input_tensor").data_type.name.lower())
     return compile(desc, out_of_bounds=Fill(np.frombuffer(fill, dtype)[0]) if fill else policy.value)
 
 
 def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the data type of the words as which elements are moved, and the shape of the words of one element.
+    """Return the type of the words that elements are moved as, and the shape of one element in words.
 
-    If DirectML has the type `dtype`, a word has this type. Otherwise words are unsigned integers of the same size. An element
-    of 16 bytes is two uint64 words, with shape (2,). Other elements are one word, with shape (). Raises TypeError for strings,
-    objects, and elements of another size.
+    Types that DirectML has are moved unchanged. Other elements are moved as unsigned integers. One element is one word, with
+    shape (), but 16 bytes are two uint64 words, with shape (2,). Raises TypeError for strings, objects, and other sizes.
     """
     padded = dtype.name.startswith(BELOW_A_BYTE)  # NumPy stores an int4 in a byte
     storage = None if dtype.hasobject else storage_type(np.dtype(f"u{dtype.itemsize}") if padded else dtype)
@@ -148,7 +135,7 @@ def word_of(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def as_words(array: Any, word: np.dtype[Any], parts: tuple[int, ...]) -> Any:
-    """View a NumPy or CuPy array as words of `word_of`. If an element has several words, the view has one more dimension."""
+    """View a NumPy or CuPy array as words of `word_of`. Several words per element make one more dimension."""
     if not parts:
         return array.view(word)
     if isinstance(array, np.ndarray):  # ndarray.view needs a contiguous last dimension
@@ -158,7 +145,7 @@ def as_words(array: Any, word: np.dtype[Any], parts: tuple[int, ...]) -> Any:
 
 
 def check_sizes(operator: str, tensor: str, sizes: Sequence[int]) -> None:
-    """Raise DescriptorError for a size that does not fit into 32 bits. `operator`, `tensor`: names for the message."""
+    """Raise DescriptorError for a size of more than 32 bits."""
     for dimension, size in enumerate(sizes):
         if size > ELEMENT_LIMIT:
             finding = CODES["DML108"].finding(

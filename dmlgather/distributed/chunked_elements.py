@@ -103,13 +103,7 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
 
 @synchronised
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
-    """Compute one chunk of the output, as an array of the library of the table's chunk. This function is a task.
-
-    `run`: a function that gathers elements; its arguments are a chunk and its indices. `payload`: the table's chunk, or the
-    `Load` that computes it. If the axis has size 0, it is any array of the table's library. `indices`: a chunk of the indices
-    that is not empty, or its `Load`. `first`: coordinates of that chunk's first index, for messages. Raises IndexError for an
-    index out of bounds if the rule is RAISE.
-    """
+    """Compute one chunk of the output. `payload`, `indices`: see `loaded`. `first`: coordinates of the first index."""
     chunk, index_chunk = loaded(payload), loaded(indices)
     with arrays.in_order([chunk, index_chunk]):
         array, device = arrays.adopt(chunk)
@@ -129,10 +123,7 @@ def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, i
 def elements_descriptor(
     shape: Sequence[int], dtype: np.dtype[Any], indices: Sequence[int], index_dtype: np.dtype[Any], axis: int
 ) -> GatherElementsOperatorDesc:
-    """Return the GATHER_ELEMENTS descriptor for one chunk. It is not validated.
-
-    `shape`: shape of the chunk. `indices`: shape of the indices. Raises DescriptorError for a size of more than 32 bits.
-    """
+    """Return the GATHER_ELEMENTS descriptor for one chunk. It is not validated."""
     check_sizes("DML_OPERATOR_GATHER_ELEMENTS", "InputTensor", shape)
     data_type, index_type = DataType[dtype.name.upper()], DataType[index_dtype.name.upper()]
     return GatherElementsOperatorDesc(
@@ -148,10 +139,7 @@ def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """Return the chunk sizes that the indices get.
-
-    Except along `axis`, they are those of the table, cut off where the indices end.
-    """
+    """Return the table's chunk sizes, cut off where the indices end. Along `axis`, the indices keep their own."""
     cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)

@@ -40,14 +40,13 @@ from dmlgather.distributed.table_sources import ChunkLoads, as_table, check_chun
 from dmlgather.wording import amount
 
 Work: TypeAlias = tuple[Any, ...]
-"""The work of a task: a function of the module `tasks`, followed by the arguments that tell it which rows to move."""
+"""A function of the module `tasks`, followed by its arguments that tell which rows to move."""
 
 
 class _BlockTasks(NamedTuple):
-    """The work of the tasks of one block of indices.
+    """The tasks' work for one block of indices.
 
-    `grid_index`, `shape`: the block's number along each dimension of the indices, and its shape. `picks`: for each chunk that
-    the block reads, how a task picks the block's rows from those of its group. None if the block needs all rows of the group.
+    `picks`: for each chunk, how a task picks the block's rows from those of its group; None if the block needs all of them.
     `output`: how a task puts the rows in their places.
     """
 
@@ -58,11 +57,7 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return a gather by indices in memory, as a dask array. Each task holds its row numbers.
-
-    Chunks that no index reads have no task. `token`: part of the tasks' keys; equal gathers have equal tokens. Raises
-    DescriptorError for chunks that DirectML cannot describe.
-    """
+    """Return a gather by indices in memory. Each task holds its row numbers. `token`: part of the tasks' keys."""
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
     graph = _GatherGraph(table, rule, routing.index_chunks, token, touched=touched, most=most)
@@ -84,16 +79,12 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
-    """Convert integers from 0 to `largest` to the smallest type that fits, because they are sent to workers with their task."""
+    """Convert integers from 0 to `largest` to the smallest type that fits, because they are sent to workers."""
     return values.astype(np.min_scalar_type(largest))
 
 
 def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_bytes: int, token: str) -> da.Array:
-    """Return a gather by indices in a dask array, as a dask array. A chunk of the table is loaded only if an index reads it.
-
-    `indices`: the indices; each of their chunks is one block. `token`: part of the tasks' keys; equal gathers have equal
-    tokens. Raises DescriptorError for chunks that DirectML cannot describe.
-    """
+    """Return a gather by indices in a dask array. Each chunk of `indices` is one block. `token`: part of the tasks' keys."""
     sizes = table.chunks[rule.axis]
     touched, starts = [chunk for chunk, size in enumerate(sizes) if size], chunk_starts(sizes)
     row = row_bytes(table.chunks, rule.axis, rule.dtype)
@@ -116,18 +107,15 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 
 
 class _GatherGraph:
-    """Collects the tasks of one gather, and makes the dask array of the output.
+    """The tasks of one gather, and the dask array of the output.
 
-    Chunks with equal numbers along all axes except the gathered one form a column. `columns`: the first chunk of each column.
+    Chunks that differ only in their number along the gathered axis form a column. `columns`: the first chunk of each column.
     """
 
     def __init__(
         self, table: da.Array, rule: AxisRule, index_chunks: Chunks, token: str, *, touched: Sequence[int], most: int
     ) -> None:
-        """`index_chunks`: sizes of the blocks of indices. `token`: part of the tasks' keys.
-
-        `touched`: positions, along the axis, of the chunks to read. `most`: the largest number of rows that one task takes.
-        """
+        """`touched`: numbers of the chunks to read, along the axis. `most`: the largest number of rows that one task takes."""
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)
         self.columns = list(cells(replace_axis(table.chunks, rule.axis, (1,))))
@@ -143,10 +131,7 @@ class _GatherGraph:
             check(gather_descriptor(replace_axis(sizes, rule.axis, count), table.dtype, rule.axis, count))
 
     def add_group(self, number: int, takes: Mapping[int, Work], blocks: Sequence[_BlockTasks]) -> None:
-        """Add the tasks of a group of blocks, once for each column.
-
-        For each chunk, a task takes the rows of the group. For each block, tasks pick its rows and place them in the output.
-        """
+        """Add the tasks of a group: take its rows from each chunk, then pick and place the rows of each block."""
         for column in self.columns:
             pieces: dict[int, TaskRef] = {}
             for chunk, (function, *rows) in takes.items() if not column.empty else ():
@@ -170,11 +155,9 @@ class _GatherGraph:
                 )
 
     def add(self, kind: str, grid_index: GridIndex, function: Callable[..., Any], *arguments: Any) -> TaskRef:
-        """Add a task, and return a reference to its result. `kind`: "take", "pick", …, for the task's key.
-
-        Take tasks are marked as data producers, so that Dask does not start more of them than it has threads.
-        """
+        """Add a task, and return a reference to its result."""
         key = ("-".join(filter(None, ("gather", kind, self.token))), *grid_index)
+        # Dask starts no more data producers than it has threads.
         self.tasks[key] = Task(key, function, *arguments, _data_producer=kind == "take")
         return TaskRef(key)
 
@@ -201,8 +184,8 @@ def gather(
     `table`: shape [lead…, axis, trail…]; a dask, zarr or NumPy array, or the path of a .npy file or a zarr store.
     `indices`: integers. Shape: [i…]. The indices of a NumPy or CuPy array are read at once on the host, and the graph has only
     the chunks that they refer to. The indices of a dask array are read by tasks, block by block.
-    `dialect`: the rules for data types, negative indices and indices out of bounds, which are clamped ("directml"), raise
-    IndexError ("onnx"), give 0 ("openvino") or are forbidden ("lax").
+    `dialect`: the rules for data types, negative indices and indices out of bounds. An index out of bounds is clamped
+    ("directml"), raises IndexError ("onnx"), gives 0 ("openvino") or is forbidden ("lax").
     `out_of_bounds`: what an index out of bounds does: "clamp", "raise", "promise" or a Fill. None means the dialect's rule.
 
     The three limits are bytes, as an integer or as text such as "2GB".
@@ -258,10 +241,7 @@ def gather(
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:
-    """Return chunk sizes for a dask array of indices: chunks that give more than `block_bytes` of output are split.
-
-    `bytes_each`: output of one index, in bytes.
-    """
+    """Return chunk sizes of indices that give at most `block_bytes` of output. `bytes_each`: output of one index."""
     largest = block_chunks([max(sizes) for sizes in indices.chunks], bytes_each, block_bytes)
     return tuple(
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))

@@ -1,4 +1,4 @@
-"""Slices a chunked table, also as DirectML's slice descriptors say."""
+"""Slices a chunked table."""
 
 from __future__ import annotations
 
@@ -25,26 +25,21 @@ from dmlgather.distributed.tasks import empty_like
 from dmlgather.onnx.problems.slice import Slice
 
 WIDEST_STEP = 2**31 - 1
-"""Largest absolute value of a step that a SLICE1 descriptor can have."""
+"""Largest absolute value of a step in a SLICE1 descriptor."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """The part of a slice that lies in one chunk, along one axis.
-
-    `chunk`: the number of the chunk along the axis. `window`: start, count and step of the elements; the start counts from the
-    first element of the chunk.
-    """
+    """The part of a slice that lies in one chunk, along one axis. `window` counts from the start of the chunk."""
 
     chunk: int
     window: Window
 
 
 def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
-    """Cut a slice along one axis into parts that each lie in one chunk. If the step is negative, the last chunk is first.
+    """Cut a slice along one axis into parts that each lie in one chunk, in the order of the result.
 
-    `sizes`: the number of elements of each chunk. Chunks without elements of the slice have no part. If the step exceeds
-    WIDEST_STEP, each element is a part of its own. A part of one element gets step 1.
+    If the step exceeds WIDEST_STEP, each element is a part of its own. A part of one element gets step 1.
     """
     borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
     windows = []
@@ -58,7 +53,7 @@ def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ..
 
 
 def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
-    """Return the start, count and step that a valid SLICE or SLICE1 descriptor copies along each dimension of its input."""
+    """Return the windows that a valid SLICE or SLICE1 descriptor copies along each dimension of its input."""
     input_tensor = desc.tensor("input_tensor")
     packed = type(input_tensor)(data_type=input_tensor.data_type, sizes=input_tensor.sizes).layout()
     plan = lower(desc, {"input_tensor": packed})
@@ -69,10 +64,7 @@ def windows_of(desc: OperatorDesc) -> tuple[Window, ...]:
 
 
 def _steps_inside(window: Window, begin: int, end: int) -> range:
-    """Return the numbers of the slice's elements that lie between `begin` and `end`.
-
-    These are all k from 0 to count - 1 with begin <= start + step · k < end.
-    """
+    """Return all k from 0 to count - 1 with begin <= start + step · k < end."""
     if window.step > 0:
         first, stop = (-((window.start - border) // window.step) for border in (begin, end))
     else:
@@ -105,10 +97,7 @@ def slice(table: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = Non
 
 
 def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
-    """Return a slice of a table as a dask array. `windows`: the start, count and step along each dimension.
-
-    Raises the TypeErrors and DescriptorErrors of `slice`.
-    """
+    """Return a slice of a table as a dask array. `windows`: one per dimension."""
     axis_windows = [chunk_windows(window, sizes) for window, sizes in zip(windows, table.chunks, strict=True)]
     word_of(table.dtype)  # raises TypeError for strings and objects
     if table.ndim and all(axis_windows):  # a scalar needs no operator
@@ -131,11 +120,7 @@ def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
 
 @synchronised
 def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
-    """Copy a slice of one chunk, as an array of the chunk's library. This function is a task.
-
-    `payload`: the chunk, or the `Load` that computes it. `windows`: the start, count and step along each dimension; each count
-    is at least 1. Raises TypeError unless the chunk has the type `dtype`.
-    """
+    """Copy a slice of one chunk, as an array of the chunk's library. `payload`: see `loaded`."""
     chunk = loaded(payload)
     with arrays.in_order([chunk]):
         array, _ = arrays.adopt(chunk)
@@ -149,12 +134,7 @@ def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def slice_descriptor(shape: Sequence[int], dtype: np.dtype[Any], windows: Sequence[Window]) -> Slice1OperatorDesc:
-    """Return the SLICE1 descriptor that copies a slice of a chunk. It is not validated.
-
-    `shape`: shape of the chunk. `windows`: the start, count and step along each dimension; each count is at least 1. Elements
-    of a type that DirectML lacks are described as integers of the same size (`word_of`). Raises DescriptorError for a size of
-    more than 32 bits.
-    """
+    """Return the SLICE1 descriptor that copies a slice of a chunk. It is not validated. No window may be empty."""
     word, parts = word_of(dtype)
     word_windows = [*windows, *(Window.whole(size) for size in parts)]
     check_sizes("DML_OPERATOR_SLICE1", "InputTensor", shape)

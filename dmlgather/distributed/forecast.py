@@ -1,4 +1,4 @@
-"""Predicts the loads and the memory of a gather of a chunked table, as data and text. This needs no Dask."""
+"""Predicts the loads and the memory of a gather of a chunked table. This needs no Dask."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
 SHOWN = 20
-"""Largest number of chunks that the text of a forecast lists. The data has all chunks."""
+"""The most chunks that the text of a forecast lists. The data has all chunks."""
 
 HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "descriptor")
-"""Column headings of the table that the text of a forecast contains. They belong to `TouchedChunk.entries`."""
+"""Column headings of the table in the text of a forecast, for `TouchedChunk.entries`."""
 
 
 class CheckedDescriptor(Record):
@@ -285,7 +285,7 @@ class GatherForecast(Record):
 
 
 DESCRIPTORS_KEPT = 1024
-"""Number of validated descriptors that are kept in a cache. Most chunks of a table have the same size, so they share one."""
+"""Most chunks of a table have the same size, so they share a validated descriptor."""
 
 
 def plan_gather(
@@ -371,7 +371,7 @@ def plan_gather(
 
 
 def _table(table: Any, dtype: Any) -> tuple[Chunks, TensorType]:
-    """Return the chunk sizes, and the shape and data type, of the argument `table`."""
+    """Return the chunk sizes and the type of the argument `table`."""
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
         sizes = _sizes(table)
         return sizes, type_of("the table", (tuple(map(sum, sizes)), "float32" if dtype is None else dtype))
@@ -386,10 +386,7 @@ def _table(table: Any, dtype: Any) -> tuple[Chunks, TensorType]:
 
 
 def _sizes(chunks: Sequence[Sequence[int]]) -> Chunks:
-    """Check chunk sizes, and convert them to integers.
-
-    Raises ValueError for unknown or negative sizes, TypeError unless there is a sequence of sizes for each axis.
-    """
+    """Check chunk sizes, and convert them to integers."""
     for axis, sizes in enumerate(chunks):
         if not hasattr(sizes, "__len__") or not all(isinstance(size, Real) for size in sizes):
             raise TypeError(
@@ -431,7 +428,7 @@ def _touched(routing: Routing, chunks: Chunks, axis: int, table: TensorType) -> 
 
 @lru_cache(DESCRIPTORS_KEPT)
 def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: int) -> CheckedDescriptor | None:
-    """Return the validated GATHER that copies `count` rows of a chunk of this shape. Return None for empty tensors."""
+    """Return the validated GATHER that copies `count` rows of a chunk of this shape, or None for empty tensors."""
     if 0 in shape or not count:
         return None
     try:
@@ -442,10 +439,7 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any], axis: int, count: i
 
 
 def _place(routing: Routing, chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> CheckedDescriptor | None:
-    """Return the validated GATHER of the task that places the largest block.
-
-    If all elements of the block are filled, the GATHER reads one row that no index refers to.
-    """
+    """Return the validated GATHER of the task that places the largest block."""
     largest = max(routing.splits, key=lambda split: split.lookup.size)
     shape = replace_axis([max(sizes) for sizes in chunks], axis, max(largest.count, 1))
     return _described(shape, dtype, axis, largest.lookup.size)

@@ -18,13 +18,12 @@ from dmlgather.host import cpus
 from dmlgather.wording import amount, bytes_of, counted
 
 MANY = 10_000
-"""Error messages state how many bytes are loaded unless there are more blocks or chunks than this: counting takes too long."""
+"""With more blocks or chunks, messages do not say how many bytes are loaded, because counting takes too long."""
 
 BLOCK_BY_BLOCK = "write the result block by block instead (dask.array.store, to_zarr)"
-"""Part of a message: what to do if `compute` needs too much memory for the result."""
 
 ONE_THREAD = ("sync", "synchronous", "single-threaded")
-"""Dask's names of the scheduler that runs all tasks in one thread."""
+"""Dask's names of the scheduler with one thread."""
 
 
 class MemoryLimitError(ValueError):
@@ -32,10 +31,7 @@ class MemoryLimitError(ValueError):
 
 
 def byte_count(name: str, size: object) -> int:
-    """Convert a number of bytes, which is an integer or a text such as "2GB". `name`: the argument's name, for messages.
-
-    Raises TypeError for another type, ValueError for less than one byte and for another text.
-    """
+    """Convert a number of bytes, which is an integer or a text such as "2GB". `name`: the argument's name."""
     count = bytes_of(size) if isinstance(size, str) else size
     if count is None:
         raise ValueError(f"{name} is {size!r}, expected a number of bytes such as '500MiB' or '2GB'")
@@ -49,11 +45,7 @@ def byte_count(name: str, size: object) -> int:
 
 
 class DaskWorkers(NamedTuple):
-    """The workers that run tasks.
-
-    `workers`: their number. `threads`: the number of threads of one worker. `memory_limit`: the smallest memory limit of a
-    worker, in bytes; None if no worker has a limit.
-    """
+    """The number of workers, the threads of each, and the smallest memory limit in bytes, if there is one."""
 
     workers: int
     threads: int
@@ -76,7 +68,7 @@ def dask_workers() -> DaskWorkers:
 
 
 def client_runs() -> bool:
-    """Return True if there is a Dask client, so that its workers run the tasks, not this process."""
+    """Return True if the workers of a Dask client run the tasks, not this process."""
     return _client() is not None
 
 
@@ -92,8 +84,7 @@ def _client() -> Any:
 class _Remedy(NamedTuple):
     """Advice for a message: sizes that need less memory than the limit.
 
-    `sizes`: the advice as text. `cost`: what is loaded with these sizes, as text. `loaded`: bytes of all loads; infinite if
-    there are more than MANY tasks. `compute_bytes`: memory of `compute` with these sizes.
+    `cost`: how much is loaded, as text. `loaded`: bytes of all loads; infinite above MANY tasks.
     """
 
     sizes: str
@@ -106,9 +97,8 @@ class _Remedy(NamedTuple):
 class ChunkedGather:
     """A gather of known rows of a chunked table, and the workers that run its tasks.
 
-    `positions`: the row number of each index, as `AxisRule.resolve` returns them. `chunks`, `dtype`: the table's chunk sizes
-    and data type. `workers`: the number of workers. `threads`: the number of threads of one worker. `local`: True if this
-    process is the worker.
+    `positions`: the result of `AxisRule.resolve`. `threads`: number of each worker's threads. `local`: True if this process is
+    the worker.
     """
 
     positions: NDArray[np.int64]
@@ -121,7 +111,7 @@ class ChunkedGather:
 
     @property
     def row(self) -> int:
-        """Bytes of one row in the chunk with the longest rows."""
+        """Bytes of one row of the widest chunk."""
         return row_bytes(self.chunks, self.axis, self.dtype)
 
     @property
@@ -134,7 +124,7 @@ class ChunkedGather:
         return prod(map(sum, replace_axis(self.chunks, self.axis))) * self.dtype.itemsize
 
     def routing(self, block_bytes: int, in_flight_bytes: int) -> Routing:
-        """Return which rows each block of indices reads, for these limits of a block's and a group's output in bytes."""
+        """Return which rows each block of indices reads. Both limits are bytes of output."""
         return routing_of(self.positions, self.chunks[self.axis], self.row, block_bytes, in_flight_bytes)
 
     def worker(self, routing: Routing) -> WorkerMemory:
@@ -142,12 +132,12 @@ class ChunkedGather:
         return worker_memory(routing, self.chunks[self.axis], self.workers, self.threads)
 
     def compute(self, routing: Routing, available: int | None = None) -> ComputeMemory:
-        """Return the memory needed by the process that calls `compute`. `available`: free memory of the machine, in bytes."""
+        """Return the memory of the process that calls `compute`. `available`: free memory in bytes."""
         threads = self.threads if self.local else 0
         return compute_memory(routing, self.chunks, self.axis, self.dtype, threads=threads, available=available)
 
     def check(self, routing: Routing, limit: int | None, limit_name: str = "memory_limit") -> None:
-        """Raise MemoryLimitError if a worker needs more than `limit` bytes. `limit_name`: what the message calls the limit."""
+        """Raise MemoryLimitError if a worker needs more than `limit` bytes."""
         peak = self.worker(routing)
         if limit is None or peak.total_bytes <= limit:
             return
@@ -163,10 +153,7 @@ class ChunkedGather:
         )
 
     def _advice(self, limit: int, routing: Routing) -> str:
-        """Return the end of a MemoryLimitError's message: what to change.
-
-        Smaller chunks are recommended if they halve the bytes loaded.
-        """
+        """Return the end of a MemoryLimitError's message. Recommend smaller chunks if they halve the bytes loaded."""
         sizes = self.chunks[self.axis]
         rows = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0)
         smaller_rows = max(limit // (8 * self.threads) // self.row, 1)  # chunks and their rows then need a quarter of the limit
@@ -197,7 +184,7 @@ class ChunkedGather:
     def _remedy(self, limit: int, chunk_rows: int, *, rechunk: bool = False) -> _Remedy | None:
         """Return sizes that need at most `limit` bytes, or None. If possible, `compute` meets the limit, too.
 
-        `chunk_rows`: the number of rows of the largest chunk. `rechunk`: True if the table must first get chunks of this size.
+        `rechunk`: True if the table must first get chunks of `chunk_rows` rows.
         """
         # In this process, `compute` also holds the result and the graph, whose size is known only afterwards: try two guesses.
         beside_result = limit - self.output_bytes - KEPT_BYTES if self.local else limit
@@ -225,13 +212,11 @@ class ChunkedGather:
 
 
 def _sizes(limit: int, threads: int, chunk: int, row: int) -> tuple[int, int] | None:
-    """Return block_bytes and in_flight_bytes for which a worker needs at most `limit` bytes, whatever the indices are.
+    """Return block_bytes and in_flight_bytes for which a worker needs at most `limit` bytes with any indices, or None.
 
-    Return None if there are none. All arguments except `threads` are in bytes. `chunk`, `row`: the largest chunk, and one row
-    of it.
-
-    With blocks of b bytes in groups of f bytes, a worker needs threads * max(chunk + min(f, chunk), 3 * b) + f bytes. A large f
-    saves loads, but a quarter of the limit is left to the threads.
+    `chunk`, `row`: bytes of the largest chunk, and of one of its rows. With blocks of b bytes in groups of f bytes, a worker
+    needs threads * max(chunk + min(f, chunk), 3 * b) + f bytes. A large f saves loads, but a quarter of the limit is left to
+    the threads.
     """
     in_flight = limit - 2 * threads * chunk
     if in_flight < chunk:

@@ -15,14 +15,10 @@ from dmlgather.record import Record
 from dmlgather.wording import amount, counted
 
 ROUTING_BYTES = 64
-"""Bytes per index that `gather` needs while it finds out which rows are read: eight int64 arrays."""
+"""Bytes per index that `gather` needs to find out which rows are read: eight int64 arrays."""
 
 PLACE_BYTES = {True: 32, False: 16}
-"""Bytes per index that a task needs while it places the rows of a block.
-
-True: rows are written to the output chunk by chunk, with four int64 arrays. False: rows are concatenated first, with two
-arrays.
-"""
+"""Bytes per index to place a block's rows: True if they are written chunk by chunk, False if they are concatenated first."""
 
 TASK_BYTES = 2048
 """Bytes that Dask's scheduler needs per task, as measured."""
@@ -66,11 +62,7 @@ class WorkerMemory(Record):
 
 
 def worker_memory(routing: Routing, sizes: Sequence[int], workers: int, threads: int) -> WorkerMemory:
-    """Return the memory that one worker needs for a gather.
-
-    `sizes`: number of rows of each chunk along the axis. `workers`: number of workers. `threads`: number of threads of one
-    worker.
-    """
+    """Return the memory that one worker needs. `sizes`: number of rows of each chunk along the axis."""
     takes = (sizes[chunk] + len(rows) for group in routing.groups for chunk, rows in group.rows.items())
     taken = [[len(rows) for rows in group.rows.values()] for group in routing.groups]
     shares = (sum(counts[worker::workers]) for counts in taken for worker in range(min(workers, len(counts))))
@@ -140,8 +132,7 @@ def compute_memory(
 ) -> ComputeMemory:
     """Return the memory that a gather needs in the process that calls `compute`.
 
-    `chunks`, `dtype`: the table's chunk sizes and data type. `threads`: number of threads of this process that run tasks; 0 if
-    workers run them. `available`: free memory of the machine in bytes; None if unknown.
+    `threads`: 0 if workers run the tasks. `available`: free memory in bytes; None if unknown.
     """
     off_axis, row, itemsize = replace_axis(chunks, axis), routing.row_bytes, dtype.itemsize
     columns = prod(sum(map(bool, sizes)) for sizes in off_axis)
@@ -169,10 +160,7 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """Return the number of take, pick and place tasks in one column of chunks.
-
-    Pick tasks are needed only if several blocks share a group.
-    """
+    """Return the number of take, pick and place tasks in one column of chunks."""
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups
@@ -180,13 +168,10 @@ def _tasks(routing: Routing) -> int:
 
 
 def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
-    """Return the memory in bytes of a thread that places a block, without the output.
+    """Return the bytes of a thread that places a block, without the output.
 
     `row`: bytes of one row of the widest chunk. `trail`: bytes of each contiguous piece of a row. `picked`: True if tasks
     picked the rows of the block from those of its group; then the thread holds them, too.
-
-    The thread holds PLACE_BYTES for each index. It also holds the concatenated rows or, if rows are written chunk by chunk,
-    those of one chunk.
     """
     scattered = trail >= WIDE and int(split.lookup.max(initial=0)) < split.count
     copied = max(requests(split).values(), default=0) if scattered else split.count
@@ -194,7 +179,7 @@ def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
 
 
 def requests(split: Split) -> dict[int, int]:
-    """Return how many indices of a block read each chunk, by the chunk's number."""
+    """Return how many indices of a block read each chunk."""
     reads = np.bincount(split.lookup.reshape(-1), minlength=split.count)[: split.count]
     begins = np.cumsum([0, *map(len, split.rows.values())])[:-1]
     return dict(zip(split.rows, np.add.reduceat(reads, begins).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Finds out which rows a gather reads from each chunk. The indices are split into blocks, and blocks are put into groups."""
+"""Finds out which rows a gather reads from each chunk. Indices are split into blocks, and blocks are put into groups."""
 
 from __future__ import annotations
 
@@ -29,30 +29,17 @@ from dmlgather.distributed.chunk_grid import (
 T = TypeVar("T")
 
 BLOCK_BYTES = 256 * 2**20
-"""Default of block_bytes: the largest output of one block of indices, in bytes.
-
-A block has at least one index, even if its output is larger.
-"""
+"""Default of block_bytes. A block has at least one index, even if its output is larger."""
 
 WIDE = 512
-"""Rows of at least this many bytes are written to the output chunk by chunk.
-
-Shorter rows are first concatenated, and then gathered. This is faster for short rows, but needs more memory.
-"""
+"""Rows of at least this many bytes are written chunk by chunk. Shorter rows are faster to concatenate first."""
 
 IN_FLIGHT_BYTES = 512 * 2**20
-"""Default of in_flight_bytes: the largest output of one group of blocks, in bytes. Workers hold the rows of a group.
-
-A group has at least one block, even if its output is larger.
-"""
+"""Default of in_flight_bytes. A group has at least one block, even if its output is larger."""
 
 
 def even(size: int, largest: int) -> tuple[int, ...]:
-    """Split an axis of `size` elements into as few chunks as possible. Return their sizes, at most `largest`.
-
-    All chunks have the same size, because zarr needs that; only the last may be smaller. An axis of size 0 has one chunk of
-    size 0. `largest`: 1 or more.
-    """
+    """Split an axis into the fewest chunks of at most `largest` elements. All but the last are equal, as zarr needs."""
     count = max(-(-size // largest), 1)
     chunk = -(-size // count)
     return (chunk,) * (count - 1) + (size - (count - 1) * chunk,)
@@ -61,8 +48,7 @@ def even(size: int, largest: int) -> tuple[int, ...]:
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
     """Split an index array into blocks that each give at most `block_bytes` of output. Return their sizes along each dimension.
 
-    `bytes_each`: output of one index, in bytes. A block of one index may exceed `block_bytes`. Leading dimensions are split
-    first; trailing dimensions are split only if needed. Nothing is split if the output is empty.
+    `bytes_each`: output of one index. Leading dimensions are split first. Nothing is split if the output is empty.
     """
     if not bytes_each * prod(shape):
         return tuple((size,) for size in shape)
@@ -77,10 +63,7 @@ def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK
 def grouped(
     blocks: Iterable[T], sizes_in_bytes: Iterable[int], in_flight_bytes: int = IN_FLIGHT_BYTES
 ) -> tuple[tuple[T, ...], ...]:
-    """Put consecutive blocks into groups that each have at most `in_flight_bytes` of output.
-
-    A larger block is a group of its own. `sizes_in_bytes`: the output of each block.
-    """
+    """Put consecutive blocks into groups of at most `in_flight_bytes` of output. A larger block is a group of its own."""
     groups: list[list[T]] = []
     total = 0
     for block, size in zip(blocks, sizes_in_bytes, strict=True):
@@ -94,7 +77,7 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of the indices: its number along each dimension, and the rows that it reads."""
+    """A block of the indices, and the rows that it reads."""
 
     grid_index: GridIndex
     split: Split
@@ -110,10 +93,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The rows that each block of indices reads from each chunk. Blocks are in groups, which load each chunk only once.
-
-    `index_chunks`: sizes of the blocks along each dimension of the indices. `row_bytes`: size of one row of the widest chunk.
-    """
+    """The rows that each block of indices reads from each chunk. `row_bytes`: size of one row of the widest chunk."""
 
     index_chunks: Chunks
     row_bytes: int
@@ -133,12 +113,7 @@ class Routing:
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """Split indices into blocks and groups, and find out which rows each of them reads.
-
-    `positions`: the row number of each index; negative for a filled element. `sizes`: number of rows of each chunk along the
-    axis. `row_bytes`: size of one row of the widest chunk. `block_bytes`, `in_flight_bytes`: largest output of a block of
-    several indices, and of a group of several blocks.
-    """
+    """Split indices into blocks and groups, and find the rows that each reads. Negative positions are filled."""
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
     blocks = [Block(cell.grid_index, split(positions[cell.slices], starts)) for cell in cells(index_chunks)]
@@ -149,15 +124,12 @@ def routing_of(
 
 
 def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:
-    """Return the size in bytes of one row of the widest chunk. A row is what has one coordinate along `axis`."""
+    """Return the bytes of one row of the widest chunk. A row has one coordinate along `axis`."""
     return prod(max(sizes, default=0) for sizes in replace_axis(chunks, axis)) * dtype.itemsize
 
 
 def host_indices(indices: Any) -> NDArray[Any]:
-    """Return indices as a NumPy array. An array on a GPU is copied, and numbers and sequences are converted.
-
-    Raise TypeError for other objects, ValueError for integers of more than 64 bits.
-    """
+    """Return indices as a NumPy array. An array on a GPU is copied."""
     if isinstance(indices, str | os.PathLike):
         raise TypeError(f"indices is {os.fspath(indices)!r}, expected integers: the table, which may be a path, comes first")
     if isinstance(indices, slice):

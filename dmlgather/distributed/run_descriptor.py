@@ -28,7 +28,7 @@ from dmlgather.distributed.routing import host_indices
 from dmlgather.distributed.table_sources import as_table, result_array
 
 OF_ONE_DEVICE = frozenset({"DML108"})
-"""Codes of findings that are ignored because only each chunk must keep the limit of a device, not the whole table."""
+"""Codes of limits that each chunk must keep, but not the whole table."""
 
 
 def run(
@@ -104,11 +104,7 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
 
 
 def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
-    """Return the array with the shape and data type that the descriptor states.
-
-    Dimensions of size 1 are put in front, and bool is viewed as UINT8. Raises ValueError for another shape, TypeError for
-    another data type.
-    """
+    """Check shape and data type. Put dimensions of size 1 in front, and view bool as UINT8."""
     dtype = np.dtype(tensor.data_type.name.lower())
     missing = tensor.rank - array.ndim
     if (1,) * missing + tuple(array.shape) != tensor.sizes:

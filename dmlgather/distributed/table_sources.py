@@ -35,27 +35,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EMBEDDED_TASKS = 64
-"""Largest number of tasks that are embedded in the task that needs their chunk.
-
-More tasks stay separate, so that several workers can run them.
-"""
+"""The most tasks to embed in the task that needs their chunk. More tasks stay separate, for several workers."""
 
 EMBEDDED_BYTES = 2**20
-"""Largest size in bytes of the arguments of embedded tasks. Larger arguments stay in separate tasks, to be sent only once."""
+"""The most bytes of arguments to embed. Larger arguments stay in separate tasks, and are sent only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The tasks that compute a chunk, embedded as an argument in the task that needs the chunk. A call runs them.
-
-    `key`: the key of the task that returns the chunk. `graph`: the tasks by key.
-    """
+    """The tasks that compute a chunk, embedded as an argument in the task that needs it. A call runs them."""
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
 
     def __call__(self) -> Any:
-        """Run the embedded tasks. Return the chunk."""
         return execute_graph(dict(self.graph), keys={self.key})[self.key]
 
     def __dask_tokenize__(self) -> Any:
@@ -63,20 +56,17 @@ class Load:
 
 
 def loaded(payload: Any) -> Any:
-    """Return a chunk. `payload`: the `Load` that computes it, or the chunk itself.
-
-    If the chunk is on a GPU, the host waits for the GPU, because the tasks that wrote the chunk may have used another stream.
-    """
+    """Return the chunk itself, or the chunk that a `Load` computes. The host waits for a chunk on a GPU."""
     chunk = payload() if isinstance(payload, Load) else payload
     arrays.wait(chunk, for_all=True)
     return chunk
 
 
 def synchronised(task: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that runs `task`, waits until the GPU has written the result, and returns it.
+    """Return a function that runs `task`, and waits until the GPU has written the result.
 
-    This is necessary because Dask passes the result to threads that use other streams. It may also free the arguments, so that
-    other tasks overwrite their memory.
+    Dask passes the result to threads that use other streams. It may also free the arguments, so that other tasks overwrite
+    their memory.
     """
 
     @wraps(task)
@@ -90,13 +80,10 @@ def synchronised(task: Callable[P, T]) -> Callable[P, T]:
 
 
 class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to mypy
-    """The dask array that callers get. Unlike dask's own, its `compute` waits until a GPU has concatenated the chunks."""
+    """The dask array that callers get. Its `compute` waits until a GPU has concatenated the chunks."""
 
     refuse: Callable[[], None] | None = None
-    """Function that `compute` calls before it returns how to join the chunks.
-
-    It raises MemoryLimitError if this process needs more memory than the limit.
-    """
+    """A function that raises MemoryLimitError if `compute` needs more memory than the limit."""
 
     def __dask_postcompute__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         if self.refuse is not None:
@@ -119,30 +106,27 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
 
 
 def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """Return the dask array for the user. Its `compute` checks the memory limit. Its tasks must be decorated with `synchronised`.
-
-    `refuse`: a function that raises MemoryLimitError if `compute` needs too much memory.
-    """
+    """Return the dask array for the user. Its tasks must be decorated with `synchronised`."""
     result = _ResultArray(array.dask, array.name, array.chunks, meta=array._meta)
     result.refuse = refuse
     return result
 
 
 class ChunkLoads:
-    """The chunks of a dask array, in the form that a task takes them as arguments.
+    """The chunks of a dask array as arguments of tasks.
 
     If only one task needs the tasks that compute a chunk, they are embedded in it (`Load`). Otherwise the argument is a
     reference.
     """
 
     def __init__(self, array: da.Array, grid_indices: Iterable[GridIndex]) -> None:
-        """`grid_indices`: the numbers of the chunks that are needed. `of` accepts only these."""
+        """`grid_indices`: the only chunks that `of` accepts."""
         self._array = array
         self._loads = _own_loads(array, [(array.name, *grid_index) for grid_index in grid_indices])
         self._depends = False
 
     def of(self, grid_index: GridIndex) -> Load | TaskRef:
-        """Return the argument that gives a chunk to a task. The task passes this argument to `loaded` to get the chunk."""
+        """Return the argument that gives a chunk to a task. The task passes it to `loaded`."""
         key = (self._array.name, *grid_index)
         if key in self._loads:
             return self._loads[key]
@@ -151,10 +135,7 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """The arrays that a graph with these chunks depends on, for HighLevelGraph.from_collections.
-
-        If `of` has returned a reference to one of the array's tasks, this is the array. Otherwise it is empty.
-        """
+        """The dependencies of a graph with these chunks: the array if `of` has returned a reference, otherwise nothing."""
         return (self._array,) if self._depends else ()
 
 
@@ -173,10 +154,7 @@ def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
 
 
 def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
-    """Return the keys of all tasks that compute a chunk.
-
-    Return None if they are too many or too large to embed, or if one of them is not in the graph.
-    """
+    """Return the keys of all tasks that compute a chunk, or None if they cannot be embedded."""
     names: list[Any] = []
     stack, seen, bytes_ = [key], {key}, 0
     while stack:
@@ -195,10 +173,7 @@ def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Return the bytes of a task's arguments, without the results of other tasks.
-
-    A fused task has the arguments of all its parts.
-    """
+    """Return the bytes of a task's arguments, without the results of other tasks."""
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))
@@ -212,16 +187,8 @@ def _bytes_of(node: GraphNode) -> int:
 def as_table(table: Any) -> da.Array:
     """Return a table as a dask array with known chunk sizes. Of a file, only the header is read.
 
-    `table` is one of these:
-
-    - a dask array, which is returned as it is;
-    - a zarr array, or its path or URL. A chunk of the table is a shard, or a chunk if the array has no shards;
-    - a NumPy array. The graph has copies of its chunks. Their size is dask's setting `array.chunk-size`;
-    - a numpy.memmap. The graph has views of its chunks;
-    - the path of a .npy file. The tasks map chunks of the size `array.chunk-size` into memory. Workers need access to the path.
-
-    Raise TypeError for other objects, ValueError for chunks of unknown size and for files without a table, and
-    FileNotFoundError.
+    The chunks of a zarr array with shards are its shards. NumPy arrays and .npy files get chunks of dask's size
+    `array.chunk-size`.
     """
     if isinstance(table, str | os.PathLike):
         table = _opened(os.fspath(table))
@@ -245,10 +212,7 @@ def as_table(table: Any) -> da.Array:
 
 
 def check_chunks(name: str, array: da.Array) -> None:
-    """Raise ValueError if the sizes of some chunks are unknown. `name`: the array's name, for messages.
-
-    If the array is on a GPU, the host also waits for the GPU, because dask's own tasks do not wait.
-    """
+    """Raise ValueError if the sizes of some chunks are unknown. Wait for a GPU, because dask's own tasks do not wait."""
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
             f"{name} has chunks of unknown size ({array.chunks}), but the tasks depend on these sizes: call "
@@ -279,7 +243,7 @@ def _name_of(value: Any) -> str:
 
 
 def _opened(path: str) -> Any:
-    """Return the dask array of a .npy file, or the zarr array of a zarr store. `path`: a path or URL."""
+    """Return the dask array of a .npy file, or the zarr array of a zarr store."""
     if not path:
         raise ValueError("table is '', expected the path of a .npy file or of a zarr store, or an array")
     if path.startswith("~") and not Path(path).exists():
@@ -307,9 +271,9 @@ def _opened(path: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ZarrTable:
-    """A zarr array in a form for `dask.array.from_array`. Each read checks that the array was neither deleted nor replaced.
+    """A zarr array for `dask.array.from_array`. Each read checks that the array was neither deleted nor replaced.
 
-    The check is necessary because zarr returns the fill value for missing chunks, so also for all chunks of a deleted array.
+    Without the check, zarr would return the fill value for all chunks of a deleted array.
     """
 
     array: Any
@@ -318,7 +282,6 @@ class _ZarrTable:
     ndim: int
 
     def __getitem__(self, where: Any) -> Any:
-        """Return elements. Raise FileNotFoundError if the array was deleted, ValueError if it was replaced."""
         import zarr
 
         array = self.array
@@ -346,11 +309,7 @@ def _stored(array: Any) -> da.Array:
 
 @dataclass(frozen=True, slots=True)
 class NpyChunk:
-    """A contiguous chunk of a .npy file. A call maps it into memory.
-
-    `stamp`: size and modification time of the file when the table was made. `offset`: position of the chunk's first byte in the
-    file. `shape`: shape of the chunk. `order`: its order of elements, "C" or "F".
-    """
+    """A contiguous chunk of a .npy file. A call maps it into memory. `stamp`: the file's size and time of change."""
 
     path: Path
     stamp: tuple[int, int]
@@ -360,10 +319,7 @@ class NpyChunk:
     order: str
 
     def __call__(self) -> NDArray[Any]:
-        """Return the chunk as a memory-mapped array. Only the rows that are used are read.
-
-        Raise ValueError if the file has changed.
-        """
+        """Return the chunk as a memory-mapped array. Raise ValueError if the file has changed."""
         if _stamp(self.path) != self.stamp:
             raise ValueError(f"table: {self.path} has changed since the table was made from it: make the table again")
         if 0 in self.shape:
@@ -391,10 +347,7 @@ def _from_npy(path: Path) -> da.Array:
 
 
 def _mapped(table: np.memmap[Any, Any]) -> da.Array:
-    """Return a dask array of views of a memory-mapped file.
-
-    It replaces `dask.array.from_array`, which would copy the file into memory and hash it.
-    """
+    """Return a dask array of views of a memory-mapped file. `dask.array.from_array` would copy and hash the file."""
     values = np.asarray(table)
     chunks = _pieces(values.shape, values.dtype, "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C")
     file = Path(table.filename) if table.mode == "r" and table.filename is not None else None
@@ -405,7 +358,7 @@ def _mapped(table: np.memmap[Any, Any]) -> da.Array:
 
 
 def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
-    """Return chunk sizes for a file. Only the slowest dimension is split, so that each chunk is contiguous in the file."""
+    """Return chunk sizes for a file. Only the slowest dimension is split, so that chunks are contiguous in the file."""
     if 0 in shape:
         return tuple((size,) for size in shape)
     size = config.get("array.chunk-size")
@@ -417,10 +370,7 @@ def _pieces(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> Chunks:
 
 
 def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Read the header of a .npy file. Return shape, True for Fortran order, data type, and offset of the elements in bytes.
-
-    Raises FileError for a file that cannot be used.
-    """
+    """Read the header of a .npy file. Return shape, Fortran order, data type, and offset of the elements in bytes."""
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
         offset = file.tell()

@@ -6,8 +6,8 @@ take   copies the rows of a group out of a chunk
 pick   copies the rows of one block from the rows of its group
 place  writes the rows of a block into a chunk of the output
 
-If a worker is lost, its tasks run again with the same result, because the functions are pure. The threads of a worker may share
-compiled operators, because programs are immutable and no row number is out of bounds.
+The functions are pure, so a task of a lost worker can run again. Threads may share compiled operators, because programs are
+immutable and no row number is out of bounds.
 """
 
 from __future__ import annotations
@@ -30,52 +30,34 @@ from dmlgather.distributed.table_sources import loaded, synchronised
 
 
 def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first: tuple[int, ...]) -> Split:
-    """Find out which rows of each chunk a block of indices reads.
-
-    `indices`: the block, or the `Load` that computes it. `starts`: the result of `chunk_starts`. `first`: coordinates of the
-    block's first index, for the message of an IndexError.
-    """
+    """Find out which rows of each chunk a block of indices reads. `first`: coordinates of the block's first index."""
     return split(rule.resolve(host_indices(loaded(indices)), first), starts)
 
 
 def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
-    """Return all rows that the blocks of a group read, by chunk. `splits`: the result of `split_indices` for each block."""
+    """Return all rows that the blocks of a group read, by chunk."""
     return union([block.rows for block in splits], starts)
 
 
 @synchronised
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:
-    """Copy the rows of a group out of a chunk. Return an array with shape [lead…, rows, trail…].
-
-    `payload`: the chunk, or the `Load` that computes it. `dtype`: the type that the chunk must have. `rows`: row numbers in the
-    chunk.
-    """
+    """Copy the rows of a group out of a chunk. `payload`: see `loaded`. `dtype`: the type that the chunk must have."""
     return take(loaded(payload), axis, rows.astype(np.int64), dtype=dtype)
 
 
 def take_lazy(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk: int) -> Any:
-    """Copy the rows that a group reads out of a chunk. If the group reads none, return None without loading the chunk.
-
-    `shared`: the result of `share` for the group. `chunk`: the number of the chunk along the axis.
-    """
+    """Copy the rows of a group out of a chunk. If the group reads none, return None without loading the chunk."""
     return take_rows(payload, axis, dtype, shared[chunk]) if chunk in shared else None
 
 
 @synchronised
 def pick_rows(taken: Any, axis: int, positions: NDArray[Any]) -> Any:
-    """Copy the rows of one block from the rows of its group.
-
-    `taken`: the group's rows of a chunk, as `take_rows` returns them. `positions`: which of them the block reads.
-    """
+    """Copy the rows of one block from the rows of its group. `positions`: their positions in `taken`."""
     return take(taken, axis, positions.astype(np.int64))
 
 
 def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
-    """Return the rows of a chunk that one block reads. Return None if it reads none.
-
-    `taken`: the group's rows of the chunk. `shared`: the result of `share` for the group. `block`: the result of
-    `split_indices`.
-    """
+    """Return the rows of a chunk that one block reads, or None if it reads none. `taken`: the group's rows of the chunk."""
     if chunk not in block.rows:
         return None
     own = block.rows[chunk]
@@ -84,10 +66,10 @@ def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
-    """The facts that a task needs about the chunk of the output that it makes.
+    """The facts that a task needs to make a chunk of the output.
 
-    `axis`: the first dimension of the output that comes from the indices. `shape`: the chunk's shape. `like`: an example array
-    of the table's library; None if there are rows that show the library. `fill`: the bytes of the fill value, one element.
+    `axis`: the first dimension of the output that comes from the indices. `like`: an example array of the table's library; None
+    if the rows show the library. `fill`: the bytes of one element.
     """
 
     axis: int
@@ -100,7 +82,7 @@ class OutputChunk:
 
 
 def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
-    """Return the result of `place_rows`, without the pieces that are None because the block reads no row of their chunk."""
+    """Call `place_rows` without the pieces that are None."""
     return place_rows(output, block.lookup, *(piece for piece in pieces if piece is not None))
 
 
@@ -108,8 +90,7 @@ def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
     """Make a chunk of the output from the rows that its block of indices reads.
 
-    `lookup`: for each index, the position of its row in the concatenated pieces, or the number of rows for a filled element.
-    Shape: [i…]. `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
+    `lookup`: see `Split`. `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
     """
     axis, trail = output.axis, output.shape[output.axis + lookup.ndim :]
     if 0 in output.shape:
@@ -127,7 +108,7 @@ def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
 
 
 def _scattered(output: OutputChunk, lookup: NDArray[np.int64], pieces: Sequence[Any]) -> Any:
-    """Return the result of `place_rows`, but write the pieces to the output one by one instead of concatenating them first."""
+    """Return the result of `place_rows`, but write the pieces to the output one by one instead of concatenating them."""
     with arrays.in_order(pieces):
         like, home = arrays.adopt(pieces[0])
         whole = arrays.allocate(home, output.shape, like.dtype, like=pieces[0])

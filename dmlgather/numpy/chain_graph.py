@@ -1,4 +1,4 @@
-"""Turns index expressions into graphs of problems, and reports steps that have no DirectML descriptor because of their mode."""
+"""Turns index expressions into graphs of problems."""
 
 from __future__ import annotations
 
@@ -19,15 +19,11 @@ from dmlgather.numpy.problems.links import Link, TakenByMode
 from dmlgather.plan import OutOfBounds
 
 Policy: TypeAlias = tuple[OutOfBounds, bytes]
-"""The policy for an index out of range, and the bytes of the fill value. The bytes are empty if nothing is filled."""
+"""The rule for indices out of range, and the fill value as bytes. The bytes are empty without a fill value."""
 
 
 def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> IndexGraph:
-    """Return the graph of an index expression that is applied to data of this type. Each step becomes a problem.
-
-    `links`: the steps. `policy`: replaces the rule of all steps for indices out of range; None keeps the rules. Raises
-    IndexError, ValueError and TypeError like NumPy.
-    """
+    """Return the graph of an index expression for data of this type. `policy`: None keeps each step's own rule."""
     problems = list[Problem]()
     for link in links:
         step_data = problems[-1].output if problems else data
@@ -43,10 +39,7 @@ def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> 
 
 
 def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> IndexGraph:
-    """Return the graph with arithmetic inserted before step `number`: its indices are taken modulo the size of the axis.
-
-    The step is numpy.take with mode "wrap".
-    """
+    """Insert steps before step `number` that take its indices modulo the size of the axis."""
     step = graph.steps[number]
     data, indices = step.inputs
     int64_indices, size, remainders = (f"{indices} {suffix}" for suffix in ("as int64", "size", "remainders"))
@@ -79,7 +72,7 @@ def first_with_mode(links: Sequence[Link]) -> TakenByMode | None:
 
 
 def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
-    """Return a report with finding EXP106: DirectML has no descriptor for numpy.take with mode "clip" or "wrap"."""
+    """Return a report with EXP106, because DirectML cannot express this mode."""
     instead = "clip them (numpy.clip)" if link.mode == "clip" else "take their remainders by the size of the axis"
     finding = CODES["EXP106"].finding(
         "indices",
@@ -91,5 +84,5 @@ def mode_report(link: TakenByMode, level: FeatureLevel) -> Report:
 
 
 def with_policy(problem: Problem, policy: Policy | None) -> Problem:
-    """Return the problem with another rule for indices out of range. If `policy` is None, return the problem itself."""
+    """Return the problem with another rule for indices out of range. None keeps its rule."""
     return problem if policy is None else under(problem, *policy)

@@ -43,17 +43,14 @@ from dmlgather.numpy.problems.take_along_axis import TakeAlongAxis, take_along_a
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 CACHED_TYPES = 32
-"""Number of data types and shapes that an index expression keeps problems and fused steps for. The oldest are dropped."""
+"""The most pairs of data type and shape for which an index expression keeps problems and fused steps."""
 
 CACHED_EXPRESSIONS = 128
-"""Number of index expressions that keep their caches. Expressions that differ only in values of index arrays count as one."""
+"""The most expressions that keep caches. Expressions that differ only in the values of index arrays count once."""
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return texts for EXP201: which indices raise an IndexError in NumPy, but read an element in DirectML.
-
-    None without indices.
-    """
+    """Return the texts of finding EXP201, or None without indices."""
     if not problem.lookup_axes:
         return None
     bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
@@ -71,7 +68,7 @@ EXPORTER = Exporter(
 
 
 def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
-    """Return finding EXP111 about the first index that is out of range, or None if all indices are in range."""
+    """Return finding EXP111 for the first index out of range, or None."""
     bad_index = first_out_of_range(problem, indices)
     if bad_index is None:
         return None
@@ -84,7 +81,7 @@ def out_of_range(problem: Problem, indices: NDArray[Any]) -> Finding | None:
 
 
 class _Caches:
-    """Caches of an index expression's problems and fused steps. The key is the type and shape of the data."""
+    """Caches of an index expression's problems and fused steps, by type and shape of the data."""
 
     def __init__(self, links: tuple[Link, ...]) -> None:
         def fused(data: TensorType, policy: Policy | None) -> Fused:
@@ -103,9 +100,8 @@ class IndexExpression:
     """A chain of NumPy's indexing steps: brackets, take, take_along_axis, transpose and reshape. A call applies it to an array.
 
     `dg.index` is the empty expression. `dg.index[:, ids, ::-1](x)` returns x[:, ids, ::-1]. Brackets take the same entries as
-    in NumPy: integers, slices, `...`, None, lists or arrays of integers, and masks. A placeholder, which is a pair (shape,
-    dtype), can replace an index array in expressions for plans and descriptors. The steps are fused into as few copies as
-    possible.
+    in NumPy: integers, slices, `...`, None, lists or arrays of integers, and masks. For plans and descriptors, a pair (shape,
+    dtype) can replace an index array; such a pair is called a placeholder. The steps are fused into as few copies as possible.
 
     Index arrays are not copied, and masks are read when the expression is made. So do not change index arrays and masks while
     you use the expression.
@@ -118,10 +114,7 @@ class IndexExpression:
     """
 
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
-        """`links`: the steps.
-
-        `plain`: the entries of the only brackets if they are plain; they are parsed when they are needed.
-        """
+        """`plain`: the entries of the only step if they are plain brackets. They are parsed when they are needed."""
         self._parsed, self._plain = links, plain
 
     @property
@@ -229,7 +222,7 @@ class IndexExpression:
     def problems(self, x: Any) -> tuple[Problem, ...]:
         """Return one problem per step for data `x`.
 
-        The first problem reads `x`; each other reads the output of the problem before it. `x`: an array, anything with `shape`
+        Each problem reads the output of the problem before it, and the first reads `x`. `x`: an array, anything with `shape`
         and `dtype`, or a pair (shape, dtype). Raises IndexError, ValueError and TypeError like NumPy.
 
         >>> [str(problem.output) for problem in dg.index[:, [2, 0]][0].problems(((4, 3, 5), "float32"))]
@@ -249,12 +242,11 @@ class IndexExpression:
 
     @cached_property
     def indices(self) -> tuple[Any, ...]:
-        """The index tensors of the steps, in order. They are the inputs of `fused`, and go to a descriptor's IndicesTensor.
+        """The index tensors of the steps, in order. `fused` takes them after the data. A descriptor takes one as IndicesTensor.
 
-        A step without index arrays has no index tensor. If a step has one index array, of shape [i…], this array is the index
-        tensor. If it has several, they are broadcast to one shape [i…] and stacked to an index tensor of shape [i…, number of
-        arrays]. A mask counts as the arrays `mask.nonzero()`. Raises TypeError for placeholders, IndexError for arrays that
-        cannot be broadcast.
+        A step without index arrays has no index tensor. One index array is the index tensor itself. Several index arrays are
+        broadcast to one shape [i…] and stacked to an index tensor of shape [i…, number of arrays]. A mask counts as the arrays
+        `mask.nonzero()`. Raises TypeError for placeholders, IndexError for arrays that cannot be broadcast.
 
         >>> dg.index[[[0], [1]], :, [2, 3]].indices[0].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
@@ -264,8 +256,7 @@ class IndexExpression:
     def fused(self, x: Any, *, out_of_bounds: str | Fill | None = None) -> Fused:
         """Fuse the steps into as few launches as possible.
 
-        Return an object that is called with the data and the tensors of `indices`. `x`: the data, or anything with the same
-        shape and type.
+        Call the result with the data and the tensors of `indices`. `x`: the data, or anything with the same shape and type.
 
         >>> len(dg.index[:, ((3,), "int64")][..., ::2].transpose(1, 0).fused(((4, 10), "float32")).launches)
         1
@@ -374,10 +365,7 @@ class IndexExpression:
         return tuple(finding for problem in unknown for finding in EXPORTER.differences(problem))
 
     def _policy(self, out_of_bounds: str | Fill | None, data: TensorType) -> Policy | None:
-        """Return what `out_of_bounds` says of indices out of range. None means that each step keeps its own rule.
-
-        Raises ValueError if a step is numpy.take with a mode, which states such a rule, too.
-        """
+        """Return the rule for indices out of range. None means that each step keeps its own rule."""
         if out_of_bounds is None:
             return None
         if (link := first_with_mode(self._links)) is not None:
@@ -387,10 +375,7 @@ class IndexExpression:
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:
-        """Run an expression that consists of one pair of brackets with plain entries, by a cached prepared call.
-
-        Return None if the slow path must run the call.
-        """
+        """Run brackets with plain entries by a cached prepared call. Return None if the slow path must run the call."""
         keyed = call_key(self._plain, x, out)
         if keyed is None:
             return None
@@ -415,7 +400,7 @@ class IndexExpression:
             return _Caches(form.links)
 
     def _indices_for_call(self, x: Any, device: str | None, stream: Any) -> tuple[Any, ...]:
-        """Return `indices` on the device that runs a call. Copies of host arrays in a GPU's memory are kept for later calls."""
+        """Return `indices` on the device of a call. Copies on a GPU are kept for later calls."""
         if device is None and isinstance(x, np.ndarray):
             return self.indices
         memory = arrays.home_of(x) if device is None else Device.parse(device).memory
@@ -433,11 +418,7 @@ class IndexExpression:
         return indices
 
     def _indices_in(self, memory: Device) -> tuple[Any, ...]:
-        """Return the index tensor of each step that has one.
-
-        A tensor stays on the GPU that has the step's index arrays. Otherwise it is made in `memory`. Raises TypeError for
-        placeholders, and if a step has index arrays on several GPUs.
-        """
+        """Return the index tensor of each step that has one. Index arrays in host memory are copied to `memory`."""
         links = tuple(link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
         if any(link.has_placeholder for link in links):
             raise TypeError(f"{self} has a placeholder for an index array: write the array itself to run it")
@@ -451,7 +432,6 @@ class IndexExpression:
 
     @cached_property
     def _moved(self) -> dict[Device, tuple[Any, ...]]:
-        """Cache of the index tensors in GPU memory, by GPU."""
         return {}
 
 
@@ -476,7 +456,7 @@ def _brackets(items: Sequence[Any]) -> Brackets:
 
 
 def _parsed(number: int, item: Any, parse: Callable[[Any], ParsedEntry]) -> ParsedEntry:
-    """Apply `parse` to an entry of brackets. Arrays of other libraries first become NumPy or CuPy arrays."""
+    """Apply `parse` to an entry. Arrays of other libraries first become NumPy or CuPy arrays."""
     if isinstance(item, np.generic) or type(item) is np.ndarray:
         return parse(item)
     if not (isinstance(item, np.ndarray) or hasattr(item, "__dlpack__") or hasattr(item, "__cuda_array_interface__")):

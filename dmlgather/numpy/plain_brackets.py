@@ -1,4 +1,4 @@
-"""Fast path for brackets with plain entries, such as integers and slices: it finds a repeated call without parsing them."""
+"""Fast path for brackets with integers, slices and at most one index array. A repeated call does not parse them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from dmlgather.dialects.problem import Problem, TensorType
 
 _NDARRAY = np.ndarray
 _INDICES = frozenset(map(np.dtype, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")))
-"""Types of index arrays that the fast path reads as they are."""
+"""Types of index arrays that need no conversion."""
 _BOUNDS = (int, type(None))
 
 
 def is_plain(items: Sequence[Any]) -> bool:
     """Return True if all entries are plain: 64-bit integers, slices, `...`, None, and at most one array of integers.
 
-    The array must be a numpy.ndarray or a CuPy array, not a subclass. Plain entries can be checked without reading arrays, and
-    `call_key` describes them completely. They are valid for some data, but not for all.
+    Subclasses of numpy.ndarray are not plain. Plain entries are valid for some data, but not for all.
     """
     has_array = False
     for item in items:
@@ -49,11 +48,9 @@ def is_plain(items: Sequence[Any]) -> bool:
 
 
 def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any]] | None:
-    """Return a cache key for x[items] with plain entries, and the arrays of the call.
+    """Return a cache key for x[items] with plain entries, and the arrays [x, index array if any, out].
 
-    The arrays are `x`, the index array if there is one, and `out`. Calls with equal keys can share a prepared call. The key
-    depends on types, shapes and strides, not on the addresses and elements of arrays. Returns None if an array has no
-    signature.
+    Calls with equal keys can share a prepared call. Returns None if an array has no signature.
     """
     key: list[Any]
     call_arrays = [x]
@@ -86,12 +83,7 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
 
 
 def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
-    """Return the prepared call for arrays that `call_key` returned.
-
-    Return None if the slow path must run the call or raise its error. `problem`: a function from the type of the data to the
-    problem. The slow path is for arrays that do not fit the problem, for example because an index array has changed since; for
-    layouts that a plan cannot express; for arrays on a GPU that another stream may still write; and for strings and objects.
-    """
+    """Return the prepared call for the arrays of `call_key`, or None if the slow path must run the call or raise its error."""
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]
     except TypeError:

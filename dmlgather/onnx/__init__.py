@@ -1,8 +1,7 @@
 """ONNX's Gather, GatherElements, GatherND, Slice, DepthToSpace and SpaceToDepth as functions on arrays, for every opset.
 
 The functions take NumPy arrays, CuPy arrays, or anything with `__dlpack__`, and run on the arrays' device. Strings (NumPy's
-string types, or objects) run on the CPU. `opset` selects the version of the operator, as in a model: the newest version that is
-not newer than this opset.
+string types, or objects) run on the CPU. `opset` is the model's opset. It selects the version of the operator.
 
 `out_of_bounds`: what an index out of range does. None means ONNX's rule: IndexError, also on a GPU. Other values: "clamp",
 "raise", "promise" or a Fill. `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the arrays'

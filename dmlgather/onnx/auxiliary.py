@@ -1,9 +1,4 @@
-"""ONNX's Identity, Constant, Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast on NumPy arrays, in all versions.
-
-Models use these operators around gathers and slices. Each function takes a parsed node, which has the attributes, and the
-node's inputs. Only Cast changes the bits of a tensor. Results are views if possible. Source: the operators' pages in ONNX's
-documentation.
-"""
+"""ONNX's Identity, Constant, Shape, Squeeze, Unsqueeze, Reshape, Transpose and Cast on NumPy arrays, in all versions."""
 
 from __future__ import annotations
 
@@ -24,12 +19,12 @@ CASTABLE = (
     *("uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float", "double"),
 )
-"""ONNX's names of the element types that `cast` converts. ONNX's versions of Cast list more types, which `cast` refuses."""
+"""ONNX's names of the element types that `cast` converts. ONNX's own list is longer."""
 
 EXTERNAL = 1  # TensorProto.EXTERNAL
 
 _ELEMENTS: Mapping[str, Any] = {"float": np.float32, "int": np.int64, "string": object}
-"""NumPy's types for Constant's attributes value_float, value_floats, value_int, value_ints, value_string and value_strings."""
+"""NumPy's types for Constant's attributes, such as value_float and value_floats."""
 
 
 def identity(_: ParsedNode, data: Any) -> Any:
@@ -38,11 +33,7 @@ def identity(_: ParsedNode, data: Any) -> Any:
 
 
 def constant(node: ParsedNode) -> Any:
-    """Return a Constant node's value as a NumPy array.
-
-    The node must have exactly one attribute. Raises ValueError for another number of attributes, and for external data that is
-    not loaded; TypeError for a sparse tensor, and for a type that the version does not list.
-    """
+    """Return a Constant node's value as a NumPy array. Raise ValueError for external data that is not loaded."""
     if len(node.attributes) != 1:
         names = ", ".join(node.attributes) or "none"
         raise ValueError(f"{node.version} takes exactly one of {', '.join(node.version.attributes)}; the node has {names}")
@@ -55,10 +46,7 @@ def constant(node: ParsedNode) -> Any:
 
 
 def tensor(proto: Any) -> Any:
-    """Return a TensorProto's elements as a NumPy array; strings become objects.
-
-    Raises ValueError if the elements are in an external file that was not loaded.
-    """
+    """Return a TensorProto's elements as a NumPy array. Raise ValueError for external data that is not loaded."""
     if proto.data_location == EXTERNAL:
         raise ValueError(f"its data lies outside the model and is not loaded ({location(proto)}); onnx.load(path) loads it")
     from onnx import numpy_helper
@@ -67,10 +55,7 @@ def tensor(proto: Any) -> Any:
 
 
 def initializer(proto: Any) -> Any:
-    """Return an initializer's elements as a NumPy array.
-
-    Raises ValueError if they are in an external file that was not loaded, or do not fit the initializer's shape or type.
-    """
+    """Return an initializer's elements as a NumPy array. Raise ValueError if they are missing or do not fit its shape."""
     try:
         return tensor(proto)
     except (TypeError, ValueError) as error:
@@ -78,19 +63,12 @@ def initializer(proto: Any) -> Any:
 
 
 def location(proto: Any) -> str:
-    """Return the name of the file that holds the elements of a TensorProto with external data."""
+    """Return the file name of a TensorProto's external data."""
     return next((entry.value for entry in proto.external_data if entry.key == "location"), "an unnamed file")
 
 
 def cast(node: ParsedNode, data: Any) -> Any:
-    """Return `data` converted to the type that the attribute `to` names. If `data` has this type, return `data` itself.
-
-    A conversion to bool gives data != 0. A conversion between integers keeps the low bits. If a floating-point number does not
-    fit the integer type, ONNX does not define the result, which then depends on the processor.
-
-    Raises ValueError if `to` is no number or name of a data type; TypeError for a type that the version does not list, or that
-    is not in CASTABLE.
-    """
+    """Return `data` converted to the type that the attribute `to` names."""
     to, allowed = node.attributes["to"], node.version.types
     dtype = data_type(to)
     if dtype is None:
@@ -102,25 +80,18 @@ def cast(node: ParsedNode, data: Any) -> Any:
             raise TypeError(f"Cast {direction} {element_type} is not supported; it converts between {', '.join(CASTABLE)}")
     if data.dtype == dtype:
         return data
-    with np.errstate(all="ignore"):  # NumPy warns about numbers that do not fit
+    with np.errstate(all="ignore"):  # NumPy warns about numbers that do not fit; ONNX does not define them
         return data.astype(dtype)
 
 
 def shape(node: ParsedNode, data: Any) -> Any:
-    """Return the shape of `data` as an int64 array.
-
-    The attributes start and end select a slice of the shape, as in Python's shape[start:end]. By default, all sizes are
-    returned.
-    """
+    """Return shape[start:end] of `data` as an int64 array. The attributes start and end are optional."""
     start, end = (node.attributes.get(name) for name in ("start", "end"))
     return np.array(data.shape[start:end], np.int64)
 
 
 def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Return `data` without the dimensions `axes`, which must have size 1. By default, remove all dimensions of size 1.
-
-    `axes`: a one-dimensional array. In versions before 13, the axes are an attribute instead.
-    """
+    """Return `data` without the dimensions `axes`, by default all of size 1. Before version 13, axes are an attribute."""
     sizes = tuple(data.shape)
     axes = node.attributes.get("axes", axes)
     removed = {axis for axis, size in enumerate(sizes) if size == 1}
@@ -141,11 +112,7 @@ def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
 
 
 def reshape(node: ParsedNode, data: Any, shape: Any = None) -> Any:
-    """Return `data` in another shape.
-
-    `shape`: the new sizes. One size may be -1: it is computed from the number of elements. A size of 0 means the size of `data`
-    in the same dimension. If the attribute allowzero is 1, it means 0.
-    """
+    """Return `data` in another shape. A size of 0 copies the size of `data`, unless the attribute allowzero is 1."""
     shape, sizes, copies_zeros = _integers(node, "shape", shape), tuple(data.shape), not node.attributes.get("allowzero", 0)
     result = []
     for position, size in enumerate(shape):
@@ -172,10 +139,7 @@ def reshape(node: ParsedNode, data: Any, shape: Any = None) -> Any:
 
 
 def transpose(node: ParsedNode, data: Any) -> Any:
-    """Return `data` with permuted dimensions.
-
-    The attribute perm lists dimensions of `data` in the new order; default: reversed order.
-    """
+    """Return `data` with permuted dimensions, in reversed order by default."""
     rank = len(data.shape)
     perm = node.attributes.get("perm", tuple(reversed(range(rank))))
     if sorted(perm) != list(range(rank)):
@@ -184,11 +148,7 @@ def transpose(node: ParsedNode, data: Any) -> Any:
 
 
 def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False) -> tuple[int, ...]:
-    """Return the integers that a node states in an attribute or an input, such as axes or shape.
-
-    `name`: the name of the attribute or input; older versions have an attribute. `values`: the input's array. `scalar`: whether
-    an array of rank 0 is allowed.
-    """
+    """Return the integers of the attribute `name`, or else those of the input's array `values`."""
     values = node.attributes.get(name, values)
     if isinstance(values, tuple):
         return values
@@ -200,11 +160,7 @@ def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False)
 
 
 def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set[int]:
-    """Return axes as numbers from 0 to rank - 1: `rank` is added to negative axes.
-
-    `array`: the name of what has this rank, for messages. Raises ValueError for an axis that is out of range or repeated, and
-    for a negative axis before opset 11.
-    """
+    """Return axes counted from the front. `array`: the array's name, for messages."""
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:
             raise ValueError(f"axes[{number}] is {value}, but {node.version} takes no negative axes; they came with opset 11")

@@ -59,8 +59,8 @@ class PreparedModel(onnx.backend.base.BackendRep):
         the inputs. If the device is a GPU, inputs are copied to the GPU, and the starts, ends, axes and steps of Slice are
         copied back to the host.
 
-        Raises TypeError and ValueError for inputs that contradict the model. Raises IndexError for a bad index, and TypeError
-        and ValueError for inputs that break a rule of an operator. The messages about rules and indices name the node.
+        Raises TypeError and ValueError for inputs that contradict the model or break a rule of an operator. Raises IndexError
+        for an index out of range. Errors of an operator name its node.
         """
         _no_options("run", kwargs)
         named = self._named(inputs)
@@ -78,11 +78,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
             return self._as_tuple(*(arrays.hand_back(arrays.move(array, memory, home), like) for array in outputs))
 
     def _named(self, inputs: Any) -> dict[str, Any]:
-        """Return a dict of the arrays by input name, in the order of the model's inputs.
-
-        Raises ValueError if a required input is missing, or a name is unknown; TypeError if `inputs` is neither a list nor a
-        dict.
-        """
+        """Return the inputs by name, in the order of the model's inputs."""
         names = list(self._inputs)
         required = [name for name in names if name not in self._constants]
         if isinstance(inputs, list | tuple):
@@ -98,7 +94,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
         return {name: inputs[name] for name in names if name in inputs}
 
     def _result(self, node: NodeProto, values: Mapping[str, Any]) -> Any:
-        """Run one node. Return its output array in the device's memory. `values`: the arrays computed so far, by name."""
+        """Run one node. `values`: the arrays computed so far, by name."""
         count, memory = len(ARRAYS[node.op_type]), self._device.memory
         data = [values[name] for name in node.input[:count]]
         bounds = [arrays.move(values[name], memory, CPU) if name else None for name in node.input[count:]]
@@ -152,7 +148,8 @@ class Backend(onnx.backend.base.Backend):
 
         `inputs`: one array per input name of the node. `outputs_info`: ignored, because the inputs determine types and shapes.
         Two keywords select the opset. `opset_version`: a number; default: the newest opset that the installed package onnx
-        knows. `opset_imports`: the opset of each domain, as a dict or a list of OperatorSetIdProtos; replaces opset_version.
+        knows. `opset_imports`: the opset of each domain, as a dict or a list of OperatorSetIdProtos. If it is given,
+        opset_version has no effect.
 
         Raises the errors of `prepare` and `PreparedModel.run`.
         """
@@ -176,10 +173,7 @@ class Backend(onnx.backend.base.Backend):
 
 
 def _usable(name: Any) -> Device:
-    """Return the Device for a name of ONNX's interface, such as "CUDA:1".
-
-    Raises ValueError for an unknown name, DeviceError if the GPU cannot be used.
-    """
+    """Return the Device for a name of ONNX's interface, such as "CUDA:1". Raise DeviceError if the GPU cannot be used."""
     try:
         device = Device.parse(name.lower().removesuffix(":0") if isinstance(name, str) else "")
     except ValueError:
@@ -195,10 +189,9 @@ def _no_options(method: str, options: Mapping[str, Any]) -> None:
 
 
 def _adopted(name: str, source: Any, declared: PartialType, sizes: dict[str, int]) -> tuple[Any, Device]:
-    """Return an input as a NumPy or CuPy array, and the array's device.
+    """Check an input against the model. Return it as a NumPy or CuPy array, and its device.
 
-    `declared`: the type in the model. `sizes`: the size of each symbolic dimension, as seen in earlier inputs; new symbols are
-    added. Raises TypeError or ValueError if the input contradicts the model.
+    `sizes`: the sizes of symbolic dimensions in earlier inputs. New symbols are added.
     """
     try:
         array, home = arrays.adopt(source)

@@ -170,7 +170,7 @@ def embedding(  # noqa: PLR0917 - PyTorch's own signature
 
 
 LONGEST_SEQUENCE = 31
-"""Largest length of a list that PyTorch treats like a tuple of entries. It does so only if some entry is not a number."""
+"""PyTorch's limit: it takes a longer list as one index tensor, not as a tuple of entries."""
 
 
 @TorchFunction
@@ -208,8 +208,7 @@ def index(
 def _entries(indices: Any) -> Sequence[Any]:
     """Return the argument `indices` of `index` as a sequence of entries.
 
-    Like PyTorch, treat a short list as a tuple of entries if some entry is neither a number nor a bool. Other lists are one
-    entry.
+    Like PyTorch, take a short list as several entries if it contains something other than numbers and bools.
     """
     if isinstance(indices, tuple):
         return (indices,) if _is_placeholder(indices) else indices
@@ -224,10 +223,9 @@ def _is_placeholder(item: Any) -> bool:
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
-    """Parse an entry of `index`. Return the entry for the problem, and its index arrays.
+    """Parse the entry at position `number`. Return the entry with types in place of arrays, and its index arrays.
 
-    `number`: the entry's position, for messages. In the first result, an index tensor is replaced by its type, a mask by its
-    shape and count. If the entry is a pair (shape, dtype), the second result has its type in place of the array.
+    For a pair (shape, dtype), the second result has a type in place of an array.
     """
     if item is None or item is ...:
         return item, ()
@@ -255,7 +253,7 @@ def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
 
 
 def _bound(number: int, value: Any) -> Any:
-    """Return the start, stop or step of a slice as an integer, or None. Raise TypeError for anything else."""
+    """Return the start, stop or step of a slice as an integer, or None."""
     if value is None:
         return None
     try:
@@ -290,11 +288,7 @@ def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
 
 
 def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Combine index arrays to one index tensor on the device of `data`.
-
-    `entries`: the parsed entries, which state the arrays' types. If an entry is a pair (shape, dtype) instead of an array,
-    return only the type of the index tensor.
-    """
+    """Combine index arrays to one index tensor on the device of `data`. Return only its type if an array is missing."""
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)
     if not torch_tensors.is_torch(data) and not any(map(torch_tensors.is_torch, arrays)):

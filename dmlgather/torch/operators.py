@@ -1,7 +1,7 @@
-"""The functions of dmlgather.torch as PyTorch operators, `torch.ops.dmlgather`, for graphs of torch.compile and torch.export.
+"""The functions of dmlgather.torch as PyTorch operators, `torch.ops.dmlgather`, for torch.compile and torch.export.
 
-Importing this module imports PyTorch and registers the operators. The first call that is traced imports it. A program that
-loads an exported graph must import it itself.
+The first traced call imports this module, which registers the operators. A program that loads an exported graph must
+import it itself.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from dmlgather.torch.torch_function import TorchFunction
 
 
 def _take_along_dim(data: Any, indices: Any, dim: int | None = None) -> Any:
-    """Return an empty tensor with the type and shape of take_along_dim's result, for tracing.
-
-    PyTorch's own function is not used, because it would replace symbolic sizes by numbers.
-    """
+    """Return an empty tensor with the result's type and shape. PyTorch's function would replace symbolic sizes by numbers."""
     if dim is None:
         return data.new_empty(indices.numel())
     gathered = dim % (data.dim() or 1)
@@ -39,10 +36,7 @@ THEIRS: Mapping[str, Callable[..., Any]] = {
     "slice": torch.ops.aten.slice.Tensor,
     "take_along_dim": _take_along_dim,
 }
-"""PyTorch's function that infers the shape of a result during tracing, by our function's name.
-
-For names that are not listed, the torch.Tensor method of the same name does.
-"""
+"""PyTorch's function that infers the result's shape during tracing. Other names are methods of torch.Tensor."""
 
 RUN_BY_PYTORCH = ("as_strided", "index")
 """Functions that become PyTorch's own operators in a graph.
@@ -64,7 +58,7 @@ TYPES = {
     "int": "SymInt",
     "str": "str",
 }
-"""The type that a schema of PyTorch writes for a parameter, by the parameter's annotation in Python."""
+"""PyTorch's type in a schema for an annotation in Python."""
 
 _TAGS = [
     getattr(torch.Tag, name)
@@ -73,18 +67,18 @@ _TAGS = [
 ]
 
 TENSORS: dict[str, set[int | str]] = {}
-"""Parameters of each function that take tensors. Each is listed twice, by position and by name."""
+"""Parameters of each function that take tensors, by position and by name."""
 
 _UNCOMPILED: dict[str, Callable[..., Any]] = {}
-"""The functions by name, wrapped so that torch.compile does not trace them. PyTorch runs them between two graphs."""
+"""The functions in a form that torch.compile does not trace. PyTorch runs them between two graphs."""
 
 _LIBRARY = torch.library.Library("dmlgather", "FRAGMENT")
 
 
 def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Add a call to the graph that PyTorch traces. Return its result.
+    """Add a call to the graph that PyTorch traces.
 
-    A call that does not follow RULE breaks the graph of torch.compile in two. In torch.export, it raises RuntimeError.
+    If the call does not follow RULE, torch.compile splits the graph, and torch.export raises RuntimeError.
     """
     name = function.__name__  # type: ignore[attr-defined] # set by update_wrapper
     if not _follows_rule(name, args, kwargs):
@@ -102,7 +96,7 @@ def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return True if a call has the arguments that RULE demands, so that it can become a node of a graph."""
+    """Return True if the arguments of a call are as RULE says."""
     tensors = {key: item for key, item in (*enumerate(args), *kwargs.items()) if isinstance(item, torch.Tensor)}
     if not tensors or not TENSORS[name].issuperset(tensors):
         return False
@@ -116,9 +110,9 @@ def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def schemas(name: str, function: TorchFunction[Any]) -> Iterator[str]:
-    """Yield the schemas that declare a function as a PyTorch operator, one overload for each combination of parameter types.
+    """Yield the schemas that declare a function as a PyTorch operator, one per combination of parameter types.
 
-    An overload's name lists the chosen types, such as "split.int" and "split.Sequence".
+    The types are part of an overload's name, such as "split.int" and "split.Sequence".
     """
     parameters = dict(inspect.signature(function).parameters)
     returned = "Tensor" if parameters.pop("out", None) else "Tensor[]"

@@ -30,18 +30,14 @@ P = ParamSpec("P")
 Described = OperatorDesc | Descriptors | Report
 
 ProblemOrRoll = Problem | Rolling
-"""The problem of one result of a call. A roll is not one problem, so it is kept as a Rolling.
-
-If a call has several results, `TorchRequest.problem_of` returns a tuple of these.
-"""
+"""One result of a call. A roll is not one problem, so it is kept as a Rolling."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchRequest(Request):
     """The arguments of one call, and the function that makes its problem.
 
-    `modulo`: True if indices are taken modulo the size of their dimension, as in take_along_dim. A problem cannot express this,
-    so the call computes the remainders first.
+    `modulo`: True if the call first takes the indices modulo the size of their dimension, as in take_along_dim.
     """
 
     modulo: bool = False
@@ -63,7 +59,7 @@ class TorchFunction(EagerFunction[P]):
         return super().__call__(*args, **kwargs)
 
     def run_anew(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run the function without the cache of prepared calls, and without tracing by torch.compile. Return the result."""
+        """Run the function without the cache of prepared calls, and without tracing by torch.compile."""
         return self.run(self._request(*args, **kwargs)).result
 
     def run(self, request: Request) -> Ran:
@@ -117,8 +113,8 @@ class TorchFunction(EagerFunction[P]):
     def inputs(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Any, ...]:
         """Return the arrays that a call's plan and descriptors read: the data, then the indices if there are any.
 
-        The arrays of three functions differ from the arguments: take flattens its input, as_strided reads the storage, and
-        index broadcasts several index tensors and stacks them in a last dimension. Raises the errors of `plan`.
+        They differ from the arguments in three functions. take flattens its input. as_strided reads the storage. index
+        broadcasts several index tensors and stacks them in a last dimension. Raises the errors of `plan`.
 
         >>> dg.torch.index.inputs(np.zeros((4, 5)), ([[0], [1]], [2, 3]))[1].tolist()
         [[[0, 2], [0, 3]], [[1, 2], [1, 3]]]
@@ -183,7 +179,7 @@ class TorchFunction(EagerFunction[P]):
 
 
 def _plannable(request: Request) -> TorchRequest:
-    """Return the request itself. Raise ValueError if its indices are taken modulo a size, which a plan cannot express."""
+    """Return the request itself. Raise ValueError if a plan cannot express it."""
     assert isinstance(request, TorchRequest)
     if request.modulo:
         raise ValueError(
@@ -194,10 +190,7 @@ def _plannable(request: Request) -> TorchRequest:
 
 
 class _TorchCall:
-    """A call while it runs. It writes one result after the other.
-
-    `written`: the prepared calls that wrote the results; the function keeps them for repeated calls.
-    """
+    """A call while it runs. `written`: the prepared calls of its results, for repeated calls."""
 
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
@@ -239,10 +232,7 @@ class _TorchCall:
             raise getattr(problem, "bad_index", IndexError)(str(error)) from None
 
     def _check_out(self, out: Any, output: TensorType) -> None:
-        """Check that `out` can receive a result, else raise RuntimeError like PyTorch.
-
-        A tensor without elements is resized, as in PyTorch.
-        """
+        """Check that `out` can receive a result. Like PyTorch, resize an empty tensor and raise RuntimeError."""
         first = self._taken[0]
         if torch_tensors.is_torch(out):
             torch_tensors.check_written(out)
@@ -265,11 +255,7 @@ class _TorchCall:
 
 
 def _bits(name: str, item: Any) -> Any:
-    """Return a tensor in a form that NumPy and CuPy can read. Other objects are returned unchanged.
-
-    Lazy conjugation and negation are carried out. If NumPy lacks the tensor's type, the tensor is read as integers of the same
-    width.
-    """
+    """Return a tensor in a form that NumPy and CuPy can read. Types that NumPy lacks become integers of the same width."""
     if not torch_tensors.is_torch(item):
         return item
     try:
@@ -283,10 +269,7 @@ def _pointer(array: Any) -> int:
 
 
 def _in_order(request: TorchRequest) -> AbstractContextManager[Any]:
-    """Return the context manager that runs the call on the stream of its arrays.
-
-    Like PyTorch, raises RuntimeError for tensors on several devices.
-    """
+    """Return the context manager that runs the call on the stream of its arrays."""
     tensors = [item for item in request.arrays.values() if torch_tensors.is_torch(item)]
     devices = {item.device for item in tensors}
     if len(devices) > 1 and request.device is None:
@@ -300,10 +283,7 @@ def _raise(error: Exception) -> Any:
 
 
 def _problem_maker(request: Request) -> Callable[[], Any]:
-    """Return a function without arguments that makes the problems of a call.
-
-    It raises if the call breaks a rule of the operator. Raises TypeError for an array argument without shape and type.
-    """
+    """Return a function that makes the problems of a call. It raises if the call breaks a rule of the operator."""
     types = [type_of(name, item) for name, item in request.arrays.items()]
     return lambda: request.problem_of(*types)
 
@@ -313,10 +293,7 @@ def _map_results(function: Callable[[ProblemOrRoll], Any], problem: Any) -> Any:
 
 
 def flattened(name: str, item: Any) -> Any:
-    """Return an array as one dimension, as a view if possible.
-
-    For a pair (shape, dtype), return the type of the flattened array.
-    """
+    """Return an array as one dimension, as a view if possible. Return the flattened type of a pair (shape, dtype)."""
     if not isinstance(item, tuple) and hasattr(item, "reshape"):
         return item.reshape(-1)
     tensor = type_of(name, item)
@@ -324,7 +301,7 @@ def flattened(name: str, item: Any) -> Any:
 
 
 def contiguous(item: Any) -> Any:
-    """Return a contiguous copy of an array that is not contiguous. Return other objects as they are."""
+    """Return a contiguous copy of an array that is not contiguous. Return other objects unchanged."""
     if hasattr(item, "contiguous"):
         return item.contiguous()
     if hasattr(item, "flags") and not item.flags.c_contiguous:

@@ -22,10 +22,9 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """One entry between brackets, checked and separated from its arrays.
+    """One entry between brackets, checked. `entry` has types in place of arrays.
 
-    `entry`: the entry. An array is replaced by its type, a mask by its shape and the number of its True elements. `arrays`: the
-    entry's index arrays; a mask's are `mask.nonzero()`. None for a placeholder, because there is no array.
+    `arrays`: `mask.nonzero()` for a mask, None for a placeholder.
     """
 
     entry: Entry
@@ -33,7 +32,7 @@ class ParsedEntry:
 
     @property
     def form(self) -> ParsedEntry:
-        """A copy of the entry without its arrays, which does not keep them alive."""
+        """A copy of the entry that does not keep its arrays alive."""
         return ParsedEntry(self.entry, None) if self.arrays else self
 
     def __str__(self) -> str:
@@ -47,10 +46,9 @@ class ParsedEntry:
 
 
 def is_placeholder(item: Any) -> bool:
-    """Return True if an entry states the type of an index array instead of the array.
+    """Return True if an entry is only the type of an index array: (shape, dtype), or an object with `shape` and `dtype`.
 
-    Such a placeholder is a pair (shape, dtype), or an object with `shape` and `dtype` that is not an array. The pair cannot
-    mean anything else, because NumPy does not accept a type as an entry.
+    NumPy accepts no type as an entry, so the pair has no other meaning.
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
@@ -58,10 +56,7 @@ def is_placeholder(item: Any) -> bool:
 
 
 def parse_integer_array(item: Any) -> ParsedEntry:
-    """Parse the argument `indices` of numpy.take_along_axis: an integer array of any rank, or a placeholder.
-
-    Raises IndexError, like NumPy, for an array of another type, and the errors of `parse_entry`.
-    """
+    """Parse the argument `indices` of numpy.take_along_axis. Like NumPy, raise IndexError for another type."""
     if not is_placeholder(item):
         item = item if isinstance(item, np.ndarray) or hasattr(item, "__cuda_array_interface__") else np.asarray(item)
         if item.dtype.kind not in "iu":
@@ -73,12 +68,9 @@ def parse_integer_array(item: Any) -> ParsedEntry:
 
 
 def parse_entry(number: int, item: Any) -> ParsedEntry:
-    """Parse one entry between brackets. `number`: the entry's position, for messages.
+    """Parse the entry at position `number` in brackets. CuPy arrays must be on the current GPU.
 
-    CuPy arrays must be on the current GPU. For a mask or an array of rank 0, the host waits for the GPU. Raises IndexError for
-    an item that NumPy does not accept as an index; OverflowError, like NumPy, for integers from 2^63 to 2^64 - 1; ValueError
-    for nested lists of unequal lengths; TypeError for a placeholder of a mask, because the result's shape depends on the values
-    of the mask.
+    Raises NumPy's errors, and TypeError for a placeholder of a mask.
     """
     if item is None or item is ... or isinstance(item, slice):
         return ParsedEntry(item)
@@ -102,7 +94,7 @@ def parse_entry(number: int, item: Any) -> ParsedEntry:
 
 
 def _index_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type that an index array is converted to: native byte order, and int64 for uint64, as in NumPy."""
+    """Return the type that NumPy converts an index array to. uint64 becomes int64."""
     return POSITIONS if dtype == np.uint64 else dtype.newbyteorder("=")
 
 
@@ -130,7 +122,7 @@ def _position(number: int, value: int) -> int:
 
 
 def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
-    """Convert a list, or another object that NumPy accepts, to an array. An empty array gets an integer type."""
+    """Convert a list to an array. An empty list becomes an array of integers."""
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -139,7 +131,7 @@ def _converted(number: int, item: Any) -> np.ndarray[Any, Any]:
 
 
 MOST_DIMENSIONS = 64
-"""Largest rank of an array in NumPy."""
+"""NumPy's limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,11 +144,7 @@ class Brackets:
         return f"[{', '.join(map(str, self.entries))}]"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem of this step for data of this type.
-
-        Raises the errors of `indexing`, such as IndexError for entries that do not fit the data. Also raises IndexError if the
-        result would have more than 64 dimensions.
-        """
+        """Return the problem of this step."""
         problem = indexing(data, self._plain_entries)
         if problem.output.rank > MOST_DIMENSIONS:
             raise IndexError(f"the result would have {problem.output.rank} dimensions, expected at most {MOST_DIMENSIONS}")
@@ -169,26 +157,23 @@ class Brackets:
 
     @property
     def looks_up(self) -> bool:
-        """True if the step reads index arrays. x[True] reads none: it only adds a dimension."""
+        """True if the step reads index arrays. The entry True reads none: it only adds a dimension."""
         masks = [entry for entry in self._plain_entries if isinstance(entry, Mask)]
         tensors = any(isinstance(entry, TensorType) for entry in self._plain_entries)
         return tensors or any(mask.shape or not mask.count for mask in masks)
 
     @property
     def has_placeholder(self) -> bool:
-        """True if the step has a placeholder for an index array."""
+        """True if a type replaces an index array."""
         return any(entry.arrays is None for entry in self.entries)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The step's index arrays. Only for a step without placeholders."""
+        """The index arrays of entries that are no placeholders."""
         return tuple(array for entry in self.entries for array in entry.arrays or ())
 
     def indices(self, arrays: Sequence[Any]) -> Any:
-        """Combine the step's index arrays to one index tensor. `arrays`: the index arrays, all on one device.
-
-        Raises IndexError if their shapes cannot be broadcast.
-        """
+        """Combine index arrays on one device to one index tensor."""
         return stacked(self._plain_entries, arrays)
 
     @property
@@ -208,10 +193,7 @@ class TakenAlong:
         return f".take_along_axis({self.indices_entry}, {self.axis})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem of this step for data of this type.
-
-        Raises ValueError if the axis is out of range or the ranks differ, IndexError if sizes cannot be broadcast.
-        """
+        """Return the problem of this step."""
         assert isinstance(self.indices_entry.entry, TensorType)
         return TakeAlongAxis(data, self.indices_entry.entry, self.axis)
 
@@ -222,12 +204,12 @@ class TakenAlong:
 
     @property
     def has_placeholder(self) -> bool:
-        """True if the step has a placeholder instead of its index array."""
+        """True if a type replaces the index array."""
         return self.indices_entry.arrays is None
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The step's index array. Only for a step without a placeholder."""
+        """The step's index array as a tuple, which is empty for a placeholder."""
         return self.indices_entry.arrays or ()
 
     def indices(self, arrays: Sequence[Any]) -> Any:
@@ -236,16 +218,12 @@ class TakenAlong:
 
 
 MODES = ("raise", "clip", "wrap")
-"""The modes of numpy.take: what an index out of range does."""
+"""The modes of numpy.take."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TakenByMode(TakenAlong):
-    """The step numpy.take(x, indices, axis, mode) with mode "clip" or "wrap".
-
-    With "clip", a negative index takes the first element, and a too large index the last element. With "wrap", indices are
-    taken modulo the size of the axis.
-    """
+    """The step numpy.take(x, indices, axis, mode) with mode "clip" or "wrap"."""
 
     mode: str
 
@@ -253,20 +231,13 @@ class TakenByMode(TakenAlong):
         return f".take({self.indices_entry}, {self.axis}, mode={self.mode!r})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem of this step in mode "clip", for data of this type.
-
-        Raises ValueError in mode "wrap", because a plan cannot compute remainders, and the errors of `clipped`.
-        """
+        """Return the problem of this step in mode "clip". Raise ValueError in mode "wrap", which no plan can compute."""
         if self.mode == "wrap":
             raise ValueError(f"{self} takes indices modulo a size, but a plan cannot compute remainders: call fused(x)")
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
-        """Return a problem that clips its indices to 0 … size - 1, for data of this type.
-
-        In mode "wrap", the caller must pass it the remainders of the indices, as int64. Raises ValueError for an axis out of
-        range, IndexError if the axis has no elements.
-        """
+        """Return a problem that clips its indices to 0 … size - 1. In mode "wrap", it needs the remainders as int64."""
         assert isinstance(self.indices_entry.entry, TensorType)
         axis = check_axis("axis", self.axis, data.rank, "data")
         entry = self.indices_entry.entry
@@ -280,7 +251,7 @@ class TakenByMode(TakenAlong):
 
 
 def parse_take_indices(item: Any) -> ParsedEntry:
-    """Parse the argument `indices` of numpy.take. Bools become 0 and 1. Raises TypeError for indices of another type."""
+    """Parse the argument `indices` of numpy.take. Bools become 0 and 1. Raise TypeError for other types."""
     if not is_placeholder(item):
         if not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "__cuda_array_interface__"):
             item = _converted(0, item)
@@ -292,7 +263,7 @@ def parse_take_indices(item: Any) -> ParsedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """The step x.transpose(axes). `axes`: None for the reverse order of dimensions."""
+    """The step x.transpose(axes). None reverses the order of dimensions."""
 
     axes: tuple[Any, ...] | None
 
@@ -300,10 +271,7 @@ class Transposed:
         return f".transpose({'' if self.axes is None else _as_arguments(self.axes)})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem of this step for data of this type.
-
-        Negative axes count from the end. Raises ValueError unless `axes` is a permutation of the dimensions.
-        """
+        """Return the problem of this step. Negative axes count from the end."""
         if self.axes is None:
             return TransposeView(data, tuple(range(data.rank)[::-1]))
         axes = tuple(whole(f"axes[{number}]", axis) for number, axis in enumerate(self.axes))
@@ -314,10 +282,7 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """The step x.reshape(shape), in row-major order.
-
-    `shape`: the new sizes. One of them may be -1: it is computed from the number of elements. None keeps the shape.
-    """
+    """The step x.reshape(shape), in row-major order. None keeps the shape."""
 
     shape: tuple[Any, ...] | None
 
@@ -325,10 +290,7 @@ class Reshaped:
         return f".reshape({None if self.shape is None else _as_arguments(self.shape)})"
 
     def problem(self, data: TensorType) -> Problem:
-        """Return the problem of this step for data of this type.
-
-        Raises ValueError if the shape has another number of elements, a size below -1, or more than one -1.
-        """
+        """Return the problem of this step. One size may be -1."""
         if self.shape is None:
             return ReshapeView(data, data.shape)
         sizes = [whole(f"shape[{number}]", size) for number, size in enumerate(self.shape)]
@@ -343,10 +305,7 @@ class Reshaped:
 
 
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the integers that a method such as transpose got: several arguments, or one sequence or array.
-
-    If None is the only argument, return None.
-    """
+    """Return the integers passed to a method such as transpose, as several arguments or as one sequence. None stays None."""
     if len(args) > 1:
         return args
     (only,) = args
@@ -362,11 +321,9 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The steps of an expression without their index arrays.
+    """The steps of an expression without their index arrays, as a cache key. Unlike the steps, it distinguishes 1 from 1.0.
 
-    It is a cache key: equal Forms have equal problems and raise equal errors. `key`: what is compared. Unlike the links
-    themselves, it distinguishes 1 from 1.0. The key is not hashable if a slice's start, stop or step, an axis or a size is not
-    hashable.
+    The key is not hashable if a slice's bound, an axis or a size is not hashable.
     """
 
     key: tuple[Any, ...]
@@ -393,10 +350,7 @@ def _key(value: Any) -> Any:
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
-    """Return one problem per step.
-
-    The first problem reads data of this type; each other reads the output of the problem before it.
-    """
+    """Return one problem per step. Each reads the output of the one before it."""
     result: list[Problem] = []
     for link in links:
         result.append(link.problem(result[-1].output if result else data))

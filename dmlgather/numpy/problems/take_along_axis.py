@@ -1,4 +1,4 @@
-"""numpy.take_along_axis: rules, lowering and export. Source: NumPy's documentation and behaviour."""
+"""numpy.take_along_axis as a problem: its rules, plan and descriptor."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build
 class TakeAlongAxis(Problem):
     """output[c] = data[c with c[axis] replaced by indices[c]]. Except along `axis`, data and indices are broadcast.
 
-    `axis`: from -r to r-1, where r is the rank of data; stored as 0 … r-1. Negative indices count from the end. If the output
-    is empty, indices are not checked.
+    Negative indices count from the end. If the output is empty, indices are not checked.
     """
 
     data: TensorType
@@ -71,7 +70,7 @@ def take_along_axis_form(problem: TakeAlongAxis, level: FeatureLevel) -> Descrip
 
 
 def _expanded(view: View, sizes: Sequence[int]) -> View:
-    """Broadcast a view to these sizes: a stride of 0 repeats a dimension of size 1."""
+    """Broadcast a view to these sizes by strides of 0."""
     return replace(
         view, dims=tuple(dim if dim.size == size else Dim(size, 0) for dim, size in zip(view.dims, sizes, strict=True))
     )

@@ -40,10 +40,7 @@ TYPES = ElementTypes(
         "float6e3m2": "float6_e3m2fn",
     }
 )
-"""ONNX's data types: ONNX's name, and the name of the type in NumPy or ml_dtypes.
-
-The order is that of TensorProto.DataType, where "float" has number 1.
-"""
+"""ONNX's data types with their names in NumPy or ml_dtypes, in the order of TensorProto.DataType from "float" = 1 on."""
 
 type_name, check_type = TYPES.name_of, TYPES.check
 
@@ -51,10 +48,7 @@ _NAMES = ("undefined", *TYPES.names)
 
 
 def data_type(which: int | str) -> np.dtype[Any] | None:
-    """Return the NumPy type of a member of TensorProto.DataType. Return None for UNDEFINED and unknown types.
-
-    `which`: the member's number or name, such as 10 or "FLOAT16".
-    """
+    """Return the NumPy type of a number or name in TensorProto.DataType. Return None for UNDEFINED and unknown types."""
     if isinstance(which, str):
         name = which.lower() if which.isupper() else ""
     else:
@@ -63,5 +57,5 @@ def data_type(which: int | str) -> np.dtype[Any] | None:
 
 
 def type_number(dtype: np.dtype[Any]) -> int:
-    """Return the number that TensorProto.DataType gives to a NumPy type, such as 1 for float32."""
+    """Return the number of a NumPy type in TensorProto.DataType, such as 1 for float32."""
     return _NAMES.index(type_name(dtype))

@@ -1,4 +1,4 @@
-"""DepthToSpace and SpaceToDepth: rules and lowering. Source: the operators' pages in ONNX's documentation."""
+"""DepthToSpace and SpaceToDepth as problems: their rules and plans."""
 
 from __future__ import annotations
 
@@ -16,17 +16,12 @@ from dmlgather.plan import IndexPlan, Layout, blocks, build
 MODES = ("DCR", "CRD")
 
 PADDED_LIMIT = 2**32 - 1
-"""Largest size that an error message recommends to pad a dimension to. Above it, the message recommends a smaller blocksize."""
+"""The largest size to which an error message recommends to pad a dimension."""
 
 
 @dataclass(frozen=True)
 class DepthSpaceProblem(OnnxProblem):
-    """Base class of DepthToSpace and SpaceToDepth, which move blocks of blocksize × blocksize pixels into channels or back.
-
-    `data`: shape [n, c, h, w]; ONNX's documentation calls it input. `blocksize`: at least 1. `mode`: how the larger channel
-    dimension is split into three. "DCR" means (row in the block, column in the block, channel); "CRD" means (channel, row,
-    column).
-    """
+    """Base class of DepthToSpace and SpaceToDepth, which move blocks of blocksize × blocksize pixels into channels or back."""
 
     data: TensorType
     blocksize: int
@@ -34,14 +29,14 @@ class DepthSpaceProblem(OnnxProblem):
     opset: int = 13
 
     mode_since: ClassVar[int]
-    """The first opset that has the attribute mode. Earlier versions always use "DCR"."""
+    """The first opset that has the attribute mode. Earlier versions use "DCR"."""
 
     inputs = ("data",)
 
     @staticmethod
     @abstractmethod
     def units(blocksize: int) -> Mapping[int, int]:
-        """Return a dict from dimensions of data to divisors: the dimension's size must be a multiple of the divisor."""
+        """Return the required divisors of data's sizes, by dimension."""
 
     def __post_init__(self) -> None:
         version, shape = self.version, self.data.shape
@@ -71,9 +66,9 @@ class DepthSpaceProblem(OnnxProblem):
 
 
 class DepthToSpace(DepthSpaceProblem):
-    """Mode "DCR": output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
+    """output[n, c, h · blocksize + i, w · blocksize + j] = data[n, (i, j, c), h, w].
 
-    Here (i, j, c) is one channel number of data, split into three. In mode "CRD", the order is (c, i, j).
+    (i, j, c) is one channel number, split into three. In mode "CRD", the order is (c, i, j).
     """
 
     name = "DepthToSpace"
@@ -93,9 +88,9 @@ class DepthToSpace(DepthSpaceProblem):
 
 
 class SpaceToDepth(DepthSpaceProblem):
-    """Mode "DCR": output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
+    """output[n, (i, j, c), h, w] = data[n, c, h · blocksize + i, w · blocksize + j].
 
-    Here (i, j, c) is one channel number of the output, made of three. In mode "CRD", the order is (c, i, j).
+    (i, j, c) is one channel number, made of three. In mode "CRD", the order is (c, i, j).
     """
 
     name = "SpaceToDepth"

@@ -1,4 +1,4 @@
-"""Export of ONNX's nodes to DirectML's descriptors, and findings about constant indices that are out of range."""
+"""Exports ONNX's nodes to DirectML's descriptors, and reports constant indices that are out of range."""
 
 from __future__ import annotations
 
@@ -33,15 +33,11 @@ from dmlgather.onnx.problems.slice import Slice
 from dmlgather.wording import alternatives
 
 ByInput = Mapping[str, Any] | Sequence[Any]
-"""One value for each input of a node: in the order of the inputs, or by name of the input in the node."""
+"""One value for each input of a node, in order or by name."""
 
 
 class NodeInput(NamedTuple):
-    """One input of a node.
-
-    `type`: its shape and data type; None if one of them is not known. `value`: its elements in host memory if the input is a
-    constant, otherwise None. `description`: the shape and data type as the caller wrote them, for messages.
-    """
+    """One input of a node. `type`: None unless shape and data type are known. `value`: None unless the input is a constant."""
 
     type: TensorType | None
     value: Any | None
@@ -49,11 +45,7 @@ class NodeInput(NamedTuple):
 
 
 def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[NodeInput]:
-    """Return the inputs of a node, in order. The arguments are those of `to_directml`.
-
-    Raises TypeError if `node` is not a NodeProto, or if a data type is not known. Raises ValueError if there are more shapes or
-    types than inputs, or if a constant contradicts its shape or type.
-    """
+    """Return the inputs of a node, in order. The arguments are those of `to_directml`."""
     if not hasattr(node, "input") or not hasattr(node, "op_type"):
         raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
     names = list(node.input)
@@ -85,9 +77,7 @@ def _input(name: str, shape: Any, dtype: Any, constant: Any) -> NodeInput:
 
 
 def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
-    """Return a data type as NumPy's type. `value`: a type or its name, or a number of TensorProto.DataType. The number 0,
-    UNDEFINED, gives None.
-    """
+    """Return the NumPy type of a type, a name or a number of TensorProto.DataType. Number 0, UNDEFINED, gives None."""
     if not isinstance(value, int):
         try:
             return numpy_type(value)
@@ -100,9 +90,7 @@ def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
 
 
 def _sizes(shape: Any) -> tuple[int, ...] | None:
-    """Return the sizes of a shape as integers. Return None if one is not known: symbolic, missing, or negative, as some
-    exporters write unknown sizes.
-    """
+    """Return the sizes of a shape, or None if one is unknown. Some exporters write unknown sizes as negative numbers."""
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError:
@@ -137,7 +125,8 @@ def to_directml(
       UINT16 for bfloat16, UINT64 for complex64, and UINT64 with an extra last dimension of size 2 for complex128.
     - Indices: converted to the described type, packed and padded. Before a conversion to UINT32 (levels before 3_0), add the
       axis's size to negative indices.
-    - Of several descriptors, the first takes data, each of the others takes the output before it, and the last takes the indices.
+    - Several descriptors: the first takes the data. Each of the others takes the output of the one before it. The last also takes
+      the indices.
     - The output has the node's elements in the node's order; its described dimensions may differ.
 
     ONNX refuses an index out of range; DirectML clamps it. Check indices that are not constant before you bind them.
@@ -190,9 +179,7 @@ def _problem(node: Any, opset: int, inputs: list[NodeInput]) -> Problem | Findin
 
 
 def broken_rule(node: Any, opset: int, message: str) -> Finding:
-    """Return the finding that a node breaks a rule of its operator. `message`: the error message that says
-    which rule and why.
-    """
+    """Return finding EXP101: the node breaks the rule that `message` states."""
     remark = UNEQUAL_BATCHES if message.startswith(UNEQUAL_BATCH) else "ONNX itself refuses it"
     return CODES["EXP101"].finding(
         "",
@@ -206,7 +193,6 @@ UNEQUAL_BATCHES = (
     "ONNX does not allow it; onnxruntime's CPU runs it if the number of index tuples is a multiple of data's batch count. "
     "It then gives each batch equally many tuples, in order"
 )
-"""The end of a message about unequal batch sizes of GatherND: what onnxruntime computes for them."""
 
 
 def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
@@ -224,7 +210,7 @@ def _unknown_value(node: Any, unknown: UnknownValueError) -> Finding:
 
 
 def _operator(node: Any, opset: int) -> str:
-    """Return the operator with its version, such as "Slice-13". Return only its name if the version is not known."""
+    """Return the operator with its version, such as "Slice-13". If the opset is too old, return only its name."""
     try:
         return str(version_of(node.op_type, opset)) if in_family(node) else str(node.op_type)
     except ValueError:  # the opset is older than the operator
@@ -256,18 +242,17 @@ _FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] = {
 }
 
 TO_THE_FRONT = (2**31 - 1, 2**63 - 1)
-"""Two values for the end of a slice with negative step on which ONNX and onnxruntime disagree. By ONNX, the slice is empty.
-onnxruntime's CPU provider takes all elements to the front of the axis.
+"""Ends of a slice with negative step that ONNX and onnxruntime understand differently.
+
+By ONNX, the slice is empty. onnxruntime's CPU provider takes all elements to the front of the axis.
 """
 
 FRONT = -(2**31 - 1)
-"""The end to write for a slice with negative step that goes to the front of the axis. ONNX and all of onnxruntime's providers
-agree on its meaning.
-"""
+"""The end to write instead: ONNX and all of onnxruntime's providers take it as the front of the axis."""
 
 
 def _empty_output_remedy(problem: Problem, axis: int) -> str | None:
-    """Return advice on a slice that is empty by ONNX, but not in onnxruntime. Return None for other problems."""
+    """Return advice on a slice that is empty by ONNX's rules, but not in onnxruntime. Return None for other problems."""
     if not isinstance(problem, Slice) or not problem.data.shape[axis]:
         return None
     assert problem.axes is not None
@@ -286,9 +271,9 @@ express = EXPORTER.express
 
 
 def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> Finding | None:
-    """Return a finding about the first index that is out of range, or None if there is none. `indices`: an array in host
-    memory. `most`: the largest possible size of each dimension of data with an unknown size, by dimension. None means that the
-    size has no limit.
+    """Return a finding about the first index out of range, or None.
+
+    `most`: the largest sizes of data's unknown dimensions. None means no limit.
     """
     bad_index = first_out_of_range(problem, indices, most) if isinstance(problem, GatherProblem) else None
     if bad_index is None:
@@ -305,9 +290,7 @@ def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _negative_remedy(problem: Gather, index: int, most: Mapping[int, int | None]) -> str:
-    """Return advice on a negative index of Gather-1, which has no negative indices. `most`: the largest possible sizes, as for
-    `index_out_of_range`.
-    """
+    """Return advice on a negative index of Gather-1. `most`: see `index_out_of_range`."""
     position = index + problem.data.shape[problem.axis]
     if problem.axis in most:
         positive = "count it from the front"

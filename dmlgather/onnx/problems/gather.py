@@ -1,4 +1,4 @@
-"""Gather, GatherElements and GatherND: rules and lowering. Source: the operators' pages in ONNX's documentation."""
+"""Gather, GatherElements and GatherND as problems: their rules and plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlgather.plan import IndexPlan, Layout
 
 
 class GatherProblem(OnnxProblem):
-    """Base class of Gather, GatherElements and GatherND: problems with the inputs data and indices."""
+    """Base class of Gather, GatherElements and GatherND."""
 
     indices: TensorType
 
@@ -32,11 +32,7 @@ class GatherProblem(OnnxProblem):
 
 @dataclass(frozen=True)
 class Gather(GatherProblem):
-    """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
-
-    `data`: type with rank r >= 1. `indices`: type with any rank q; the output has rank q + r - 1. `axis`: the gathered
-    dimension of data, from -r to r-1; stored as 0 … r-1.
-    """
+    """output[lead…, i…, trail…] = data[lead…, indices[i…], trail…]."""
 
     data: TensorType
     indices: TensorType
@@ -68,11 +64,7 @@ class Gather(GatherProblem):
 
 @dataclass(frozen=True)
 class GatherElements(GatherProblem, GatherElementsProblem):
-    """output[c] = data[c with c[axis] replaced by indices[c]].
-
-    `data`: type with rank r >= 1. `indices`: type with rank r; except along `axis`, its sizes are at most those of `data`.
-    `axis`: the gathered dimension, from -r to r-1; stored as 0 … r-1.
-    """
+    """output[c] = data[c with c[axis] replaced by indices[c]]. Indices may be smaller than data, except along `axis`."""
 
     data: TensorType
     indices: TensorType
@@ -89,12 +81,7 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class GatherND(GatherProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
-
-    `data`: type with rank r >= 1. `indices`: type with rank q >= 1. Its last dimension holds the index tuples, which have at
-    most r - batch_dims indices. An empty tuple selects all of data[b…]. `batch_dims`: the number of leading dimensions that
-    data and indices share, from 0 to min(q, r) - 1. Before opset 12, it must be 0.
-    """
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]. `batch_dims`: number of the dimensions b…."""
 
     data: TensorType
     indices: TensorType

@@ -1,4 +1,4 @@
-"""Turns NodeProtos into problems, and checks their inputs, outputs and attributes against the operator's version."""
+"""Turns NodeProtos into problems, and checks them against the operator's version."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from dmlgather.onnx.problems.slice import Slice, check_bound_types
 from dmlgather.wording import alternatives, counted
 
 MANY = 2**31 - 1
-"""ONNX's schemas write this number as the largest number of inputs or outputs if there is no limit."""
+"""The number in ONNX's schemas that means any number of inputs or outputs."""
 
 
 class NodeForm(NamedTuple):
-    """Which inputs, outputs and attributes a version of an operator allows.
+    """The inputs, outputs and attributes that a version of an operator allows.
 
-    `operator`: name and version for messages, such as "Gather-13". `inputs`, `attributes`: dicts from names to True if a node
-    must have the input or attribute. A node with more inputs than names repeats the last one. `least_inputs`, `most_inputs`,
-    `least_outputs`, `most_outputs`: the allowed numbers. A maximum of MANY means no limit. `kinds`: the
-    AttributeProto.AttributeType of each attribute, by name.
+    `operator`: name and version, such as "Gather-13". `inputs`, `attributes`: True for required ones. A node with more inputs
+    than names repeats the last one. `kinds`: the AttributeProto.AttributeType of each attribute.
     """
 
     operator: str
@@ -38,11 +36,7 @@ class NodeForm(NamedTuple):
 
 
 def check_form(form: NodeForm, node: Any) -> None:
-    """Check the inputs, outputs and attributes of a NodeProto against a form. Ignore attributes that the form does not list.
-
-    Raises ValueError for a wrong number of inputs or outputs, and for a missing input or attribute; TypeError if an attribute
-    has another kind of value.
-    """
+    """Check the inputs, outputs and attributes of a NodeProto. Ignore attributes that the form does not list."""
     inputs, required_inputs = list(node.input), [*form.inputs.values()] or [False]
     last = len(required_inputs) - 1
     omitted = any(not name and required_inputs[min(number, last)] for number, name in enumerate(inputs[: form.most_inputs]))
@@ -67,11 +61,7 @@ def check_form(form: NodeForm, node: Any) -> None:
 
 
 def check_by_schema(node: Any, opset: int) -> None:
-    """Check the inputs, outputs and attributes of a NodeProto against ONNX's schema for this opset.
-
-    Does nothing for operators of other domains, and for operators that the installed package onnx does not know. Raises the
-    errors of `check_form`.
-    """
+    """Check a NodeProto against ONNX's schema for this opset. Do nothing for operators without a schema."""
     form = _schema_form(node.op_type, opset) if node.domain in DOMAINS else None
     if form is not None:
         check_form(form, node)
@@ -79,7 +69,7 @@ def check_by_schema(node: Any, opset: int) -> None:
 
 @lru_cache(maxsize=256)
 def form_of(version: OperatorVersion) -> NodeForm:
-    """Return the NodeForm for a row of the table of operator versions."""
+    """Return the NodeForm of an operator's version."""
     inputs = {name: name in version.required for name in version.inputs}
     attributes = {name: name in version.required for name in version.attributes}
     return NodeForm(str(version), inputs, sum(inputs.values()), len(inputs), 1, 1, attributes, version.attributes)
@@ -109,7 +99,7 @@ def _schema_form(operator: str, opset: int) -> NodeForm | None:
 
 
 def _numbers(least: int, most: int) -> str:
-    """Return the allowed numbers from `least` to `most` in words: "2", "1, 2 or 3", "1 or more"."""
+    """Return the allowed numbers in words: "2", "1, 2 or 3", "1 or more"."""
     if most == MANY:
         return f"{least} or more"
     return alternatives(range(least, most + 1)) if most - least < 8 else f"{least} to {most}"
@@ -118,26 +108,22 @@ def _numbers(least: int, most: int) -> str:
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem for problem in (Gather, GatherElements, GatherND, Slice, DepthToSpace, SpaceToDepth)
 }
-"""The problem class of each gather and slice operator. A class's fields have the names of the node's inputs and attributes."""
+"""Problem classes by operator. Their fields are named like the node's inputs and attributes."""
 
 FAMILY = tuple(PROBLEMS)
-"""The names of ONNX's gather and slice operators, which this package runs and checks."""
+"""The names of ONNX's gather and slice operators."""
 
 ARRAYS: Mapping[str, tuple[str, ...]] = {name: problem.inputs for name, problem in PROBLEMS.items()}
-"""Inputs of each operator that a problem knows only by shape and type.
-
-Other inputs, such as a Slice's starts, must have values.
-"""
+"""The inputs for which a problem needs only shape and type. It needs the values of other inputs, such as starts."""
 
 INPUTS = {name: VERSIONS[name][-1].inputs for name in FAMILY}
-"""The names of each operator's inputs in its newest version, in order."""
+"""Input names of each operator's newest version."""
 
 
 class UnknownValueError(ValueError):
     """Error: a problem needs a value that is unknown until the model runs, such as a Slice's starts.
 
-    `input`: ONNX's name of the input or attribute. `value`: the model's name of the tensor or function attribute that gives the
-    value.
+    `input`: ONNX's name of the input or attribute. `value`: the model's name of the tensor or function attribute.
     """
 
     def __init__(self, name: str, value: str, message: str) -> None:
@@ -158,7 +144,7 @@ class UnknownTypeError(ValueError):
 
 @dataclass(frozen=True)
 class StatedNode:
-    """A NodeProto, its opset, and its attributes as Python values by name. Tensors stay TensorProtos."""
+    """A NodeProto with its opset and its attributes as Python values. Tensors stay TensorProtos."""
 
     node: Any
     opset: int
@@ -167,26 +153,18 @@ class StatedNode:
 
 @dataclass(frozen=True)
 class ParsedNode(StatedNode):
-    """A node that passed the checks of `parse_node`. `version`: the version of its operator."""
+    """A node that passed the checks of `parse_node`."""
 
     version: OperatorVersion
 
 
 def stated_node(node: Any, opset: int) -> StatedNode:
-    """Return a node of any operator with its attributes as Python values, without checks.
-
-    Raises UnknownValueError if an attribute refers to an attribute of the function that contains the node.
-    """
+    """Read the attributes of any node, without checks. Raise UnknownValueError for a reference to a function's attribute."""
     return StatedNode(node, opset, {attribute.name: _value(attribute) for attribute in node.attribute})
 
 
 def parse_node(node: Any, opset: int) -> ParsedNode:
-    """Check the inputs and attributes of a node. Return the node with its attributes and its operator's version.
-
-    The operator must be in VERSIONS. Raises ValueError for a wrong number of inputs or outputs, and for missing or unknown
-    attributes; TypeError if an attribute has another kind of value; UnknownValueError if an attribute refers to an attribute of
-    the function that contains the node.
-    """
+    """Check a node of an operator in VERSIONS. Raise UnknownValueError for a reference to a function's attribute."""
     version = version_of(node.op_type, opset)
     for name in (attribute.name for attribute in node.attribute):
         if name not in version.attributes:
@@ -217,14 +195,10 @@ def in_family(node: Any) -> bool:
 
 
 def problem_of(node: Any, opset: int, types: Sequence[TensorType | None], values: Sequence[Any | None]) -> Problem:
-    """Return the problem of a gather or slice node: its operator's rules are checked, and its output type is known.
+    """Return the problem of a gather or slice node. `types`, `values`: one entry per input, None if unknown.
 
-    `types`: the shape and data type of each input, in the order of the inputs; None if unknown. `values`: one entry per input.
-    Only the starts, ends, axes and steps of Slice need an array in host memory. The entry is None for other inputs, and for a
-    value that is unknown.
-
-    Raises UnknownTypeError or UnknownValueError (both ValueErrors) if an unknown type or value is needed; TypeError and
-    ValueError for a node that breaks a rule of the operator's version.
+    Only Slice needs values, as arrays in host memory. Raises UnknownTypeError or UnknownValueError if a needed one is missing;
+    TypeError and ValueError for a node that breaks a rule of its operator.
     """
     parsed = parse_node(node, opset)
     version, arrays, bounds = parsed.version, {}, {}

@@ -14,24 +14,22 @@ DOMAINS = ("", "ai.onnx")
 """The two names of the domain of ONNX's own operators."""
 
 NEWEST_OPSET = 28
-"""The newest opset that the table describes."""
 
 NEWEST_IR_VERSION = 14
-"""The newest version of ONNX's intermediate representation (the file format) that dmlgather knows."""
+"""The newest version of ONNX's file format that dmlgather knows."""
 
 
 FLOAT, INT, TEXT, TENSOR, FLOAT_LIST, INTS, TEXTS, SPARSE = 1, 2, 3, 4, 6, 7, 8, 11
-"""Numbers of AttributeProto.AttributeType: the kinds of values that an attribute can have. Source: onnx.proto."""
+"""Numbers of AttributeProto.AttributeType."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorVersion:
     """One version of an operator, such as Gather-13.
 
-    `since`: the opset that introduced the version. `types`: allowed data types of the first input and the output; for Constant,
-    of its value. `inputs`: names of the inputs in order, data first. `required`: names of the inputs and attributes that a node
-    must have. `index_types`: allowed data types of all inputs except data. `attributes`: each attribute's
-    AttributeProto.AttributeType, by name.
+    `since`: the opset that introduced the version. `types`: data types of the first input and the output. `required`: inputs
+    and attributes that a node must have. `index_types`: data types of all inputs except the first. `attributes`: the
+    AttributeProto.AttributeType of each attribute.
     """
 
     operator: str
@@ -47,7 +45,7 @@ class OperatorVersion:
 
 
 Types = Mapping[int, tuple[str, ...]]
-"""Data types that an operator allows. The key is the opset that added the types."""
+"""Data types that an operator allows, by the opset that added them."""
 
 FLOATS = ("double", "float", "float16")
 REALS = ("bool", *FLOATS, "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
@@ -75,11 +73,7 @@ def _versions(
     index_types: tuple[str, ...] = ("int64",),
     **attributes: int,
 ) -> Iterator[OperatorVersion]:
-    """Yield the versions of an operator.
-
-    `opsets`: the opset that introduced each version. `required`: names of the inputs and attributes that a node must have; by
-    default, all inputs.
-    """
+    """Yield the versions of an operator. `required`: all inputs by default."""
     for since in opsets:
         allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
         yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)
@@ -138,10 +132,7 @@ VERSIONS = {name: tuple(row for row in _ROWS if row.operator == name) for name i
 
 @lru_cache(typed=True)
 def version_of(operator: str, opset: int) -> OperatorVersion:
-    """Return the version of an operator that a model with this opset uses.
-
-    Raises ValueError if the operator was introduced after the opset.
-    """
+    """Return the version of an operator at an opset. Raise ValueError if the operator came later."""
     number = whole("opset", opset)
     versions = VERSIONS[operator]
     if number < versions[0].since:
@@ -150,23 +141,17 @@ def version_of(operator: str, opset: int) -> OperatorVersion:
 
 
 def since_of(operator: str, opset: int) -> int | None:
-    """Return the number of the version that a model with this opset uses, such as 13 for Gather at opset 20.
-
-    Return None if the operator was introduced after the opset.
-    """
+    """Return the version's number, such as 13 for Gather at opset 20. Return None if the operator came later."""
     return version_of(operator, opset).since if opset >= VERSIONS[operator][0].since else None
 
 
 def own_opset(imports: Iterable[Any]) -> int:
-    """Return the version of ONNX's own operators that a model or function imports; 1 if it imports none.
-
-    `imports`: its OperatorSetIdProtos.
-    """
+    """Return the version of ONNX's own operators in a list of OperatorSetIdProtos, or 1 if it has none."""
     return next((int(entry.version) for entry in imports if entry.domain in DOMAINS), 1)
 
 
 class OnnxProblem(Problem):
-    """A call of an ONNX operator at an opset. An index out of range is an error."""
+    """A call of an ONNX operator at an opset."""
 
     opset: int
 
@@ -174,5 +159,5 @@ class OnnxProblem(Problem):
 
     @property
     def version(self) -> OperatorVersion:
-        """The version of the operator that a model with this opset uses."""
+        """The version of the operator at this opset."""
         return version_of(self.name, self.opset)

@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
 
 MOST_DIMENSIONS = 64
-"""Largest rank of a shape that is read. NumPy has the same limit; DirectML's limit is 8."""
+"""Largest rank that is read. NumPy has the same limit."""
 
 Size = int | str | None
-"""Size of a dimension: a number, or the name of a symbol such as "batch"; None if unknown."""
+"""Size of a dimension: a number, a symbol such as "batch", or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialType:
-    """The known part of a value's type: data type and shape, each of them possibly unknown.
+    """The known part of a value's type. None means unknown.
 
-    `dtype`: the data type; None if unknown, or if the value is not a tensor. `shape`: the sizes; None if the rank is unknown or
-    above MOST_DIMENSIONS. `kind`: "sequence", "map", …; None for a tensor. `excessive`: True if the rank is above
-    MOST_DIMENSIONS.
+    `dtype`: also None if the value is not a tensor. `kind`: "sequence", "map", …; None for a tensor. `excessive`: True if the
+    rank is above MOST_DIMENSIONS; then `shape` is None.
     """
 
     dtype: np.dtype[Any] | None = None
@@ -47,7 +46,7 @@ class PartialType:
 
     @property
     def name(self) -> str | None:
-        """ONNX's name of the data type, or `kind` if the value is not a tensor; None if both are unknown."""
+        """ONNX's name of the data type, or `kind` if the value is not a tensor."""
         return self.kind if self.dtype is None else type_name(self.dtype)
 
     def __str__(self) -> str:
@@ -60,20 +59,17 @@ class PartialType:
         return PartialType(self.dtype, None if shape is None else tuple(shape), self.kind, self.excessive)
 
     def each_size(self, rule: Callable[[Size], Size]) -> PartialType:
-        """Return a copy of the type. Each size is replaced by what `rule` returns for it."""
+        """Return a copy of the type with `rule` applied to each size."""
         return self if self.shape is None else self.sized([rule(size) for size in self.shape])
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The shape if all sizes are numbers. None if a size is a symbol or unknown."""
+        """The shape if all sizes are numbers, else None."""
         numbers = tuple(size for size in self.shape or () if isinstance(size, int))
         return None if self.shape is None or len(numbers) < len(self.shape) else numbers
 
     def merged(self, better: PartialType, join: Callable[[Size, Size], Size]) -> PartialType:
-        """Return this type, completed by what another type of the same value knows.
-
-        `join`: a function of this type's size and the other type's size that returns the size to keep.
-        """
+        """Complete this type from another type of the same value. `join` chooses between two sizes."""
         if self.kind is not None or self.excessive:
             return self
         if self.dtype is None and self.shape is None:
@@ -84,10 +80,7 @@ class PartialType:
         return PartialType(dtype, tuple(join(*sizes) for sizes in zip(self.shape, better.shape, strict=True)))
 
     def joined(self, other: PartialType) -> PartialType:
-        """Return the type of a value that has either of two types. What differs between them is unknown.
-
-        Example: float[2, 3] and float[2, 4] give float[2, ?].
-        """
+        """Return what two types have in common. For example, float[2, 3] and float[2, 4] give float[2, ?]."""
         shape = None
         if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
             shape = tuple(size if size == other_size else None for size, other_size in zip(self.shape, other.shape, strict=True))
@@ -95,11 +88,10 @@ class PartialType:
 
 
 NOTHING = PartialType()
-"""The type of a value if nothing is known about it."""
 
 
 def type_of_value(value: ValueInfoProto) -> PartialType:
-    """Return the type that a ValueInfoProto declares, with None for its unknown parts."""
+    """Return the type that a ValueInfoProto declares."""
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         return PartialType(kind=kind and kind.removesuffix("_type"))
@@ -109,16 +101,13 @@ def type_of_value(value: ValueInfoProto) -> PartialType:
 
 
 def type_of_tensor(tensor: TensorProto | SparseTensorProto) -> PartialType:
-    """Return the data type and shape of a TensorProto or SparseTensorProto, without reading its elements."""
+    """Return the data type and shape of a TensorProto or SparseTensorProto."""
     values = tensor.values if hasattr(tensor, "values") else tensor
     return _tensor_type(values.data_type, tensor.dims)
 
 
 def _tensor_type(number: int, sizes: Sequence[Size] | None) -> PartialType:
-    """Return the type of a tensor. A negative size, which some exporters write, becomes unknown.
-
-    `number`: the data type's number in TensorProto.DataType. `sizes`: the shape; None if the rank is unknown.
-    """
+    """Return the type of a tensor. `number`: the data type's number in TensorProto.DataType. Negative sizes become unknown."""
     if sizes is not None and len(sizes) > MOST_DIMENSIONS:
         return PartialType(data_type(number), excessive=True)
     shape = None if sizes is None else tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
@@ -126,7 +115,7 @@ def _tensor_type(number: int, sizes: Sequence[Size] | None) -> PartialType:
 
 
 def value_of_type(name: str, partial_type: PartialType) -> ValueInfoProto:
-    """Return a ValueInfoProto that declares a value with this name and type."""
+    """Return a ValueInfoProto with this name and type."""
     from onnx import ValueInfoProto, helper
 
     if partial_type.dtype is None:

@@ -1,4 +1,4 @@
-"""Slice: rules and lowering. Source: the operator's pages in ONNX's documentation."""
+"""Slice as a problem: its rules and windows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True)
 class Slice(OnnxProblem, WindowProblem):
-    """output[c] = data[start + step · c] in each dimension.
-
-    `data`: type with rank r. `starts`, `ends`, `axes`, `steps`: sequences of integers of equal length. `axes`: the dimensions
-    to slice, different numbers from -r to r-1; stored as 0 … r-1. Default: 0, 1, …. `steps`: not 0; default 1. Before opset 10,
-    it must be None.
-    """
+    """output[c] = data[start + step · c] in each dimension. Before opset 10, `steps` must be None."""
 
     data: TensorType
     starts: tuple[int, ...]
@@ -62,11 +57,7 @@ class Slice(OnnxProblem, WindowProblem):
 
 
 def check_bound_types(version: OperatorVersion, bounds: Mapping[str, Any]) -> None:
-    """Check that a Slice's starts, ends, axes and steps have allowed data types. Values that are not arrays pass.
-
-    `bounds`: the values by name. Raises TypeError for a type that the version does not list, and if the arrays have different
-    types.
-    """
+    """Check the data types of a Slice's starts, ends, axes and steps. Values that are not arrays pass."""
     arrays = {name: values for name, values in bounds.items() if hasattr(values, "dtype")}
     for name, values in arrays.items():
         check_type(version, name, values.dtype, version.index_types)

@@ -1,4 +1,4 @@
-"""Walks over the nodes of subgraphs, and names of nodes for messages."""
+"""Walks over the nodes of subgraphs, and names nodes in messages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,12 @@ if TYPE_CHECKING:
 
 
 def operator_name(node: NodeProto) -> str:
-    """Return the name of a node's operator with its domain, such as "com.example.Gather".
-
-    The name of ONNX's own operators has no domain, such as "Gather".
-    """
+    """Return the operator with its domain, such as "com.example.Gather". ONNX's own operators have no domain."""
     return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """Yield the subgraphs of a node, such as the branches of an If, each with a label.
-
-    The label is the attribute's name ("then_branch"). If the attribute is a list of graphs, a number follows ("bodies[1]").
-    """
+    """Yield the subgraphs of a node with labels such as "then_branch", or "bodies[1]" in a list of graphs."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.name, attribute.g
@@ -43,35 +37,29 @@ def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def integers_of(node: NodeProto) -> dict[str, int]:
-    """Return a dict of the attributes that a node states as one integer.
-
-    Lists, and references to a function's attributes, are left out.
-    """
+    """Return the attributes that are single integers. References to a function's attributes are left out."""
     return {item.name: item.i for item in node.attribute if item.HasField("i") and not item.ref_attr_name}
 
 
 def place_of(path: str, node: NodeProto, index: int) -> str:
-    """Return the path that reports print for a node: the path of its graph, a slash, and the node's name.
-
-    A node without a name is called by its operator and its position in the graph, such as "Slice_12".
-    """
+    """Return the path of a node in reports, such as "loop/gather1", or "loop/Slice_12" for a node without a name."""
     name = printable(node.name) or f"{printable(node.op_type)}_{index}"
     return f"{path}/{name}" if path else name
 
 
 def element_count(tensor: TensorProto) -> int:
-    """Return the number of elements that a TensorProto's shape states, without reading the elements."""
+    """Return the number of elements without reading them."""
     return math.prod(tensor.dims)
 
 
 def label(node: NodeProto) -> str:
-    """Return what error messages call a node: "Slice node 'head'", or "Slice node that gives 'y'" if it has no name."""
+    """Return "Slice node 'head'", or "Slice node that gives 'y'" if it has no name."""
     return f"{node.op_type} node {node.name!r}" if node.name else f"{node.op_type} node that gives {', '.join(node.output)!r}"
 
 
 @contextmanager
 def naming(node: NodeProto) -> Iterator[None]:
-    """Put the node's label in front of the message of an IndexError, TypeError or ValueError that the block raises."""
+    """Put the node's label in front of the message of an IndexError, TypeError or ValueError."""
     try:
         yield
     except (IndexError, TypeError, ValueError) as error:

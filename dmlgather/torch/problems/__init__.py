@@ -1,1 +1,1 @@
-"""Problems of PyTorch: gathers, index expressions, views and roll, with PyTorch's rules and errors."""
+"""Problems of PyTorch: gathers, index expressions, views and roll."""

@@ -1,4 +1,4 @@
-"""Checks of data types, integers and dimensions by PyTorch's rules. They raise the same exceptions as PyTorch."""
+"""Checks of data types, integers and dimensions. They raise the same exceptions as PyTorch."""
 
 from __future__ import annotations
 
@@ -19,22 +19,19 @@ DATA = (
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     *("complex64", "complex128"),
 )
-"""The allowed data types: PyTorch's types of at least one byte, except complex32 and quantised types."""
+"""PyTorch's types of at least one byte, except complex32 and quantised types."""
 
 TYPES = ElementTypes({name: name for name in DATA})
 
 
 def check_data(operation: str, name: str, tensor: TensorType) -> None:
-    """Raise TypeError unless the tensor's data type is one of DATA. `operation`, `name`: names for the message."""
+    """Raise TypeError unless the tensor's data type is one of DATA."""
     if TYPES.name_of(tensor.dtype) not in DATA:
         raise TypeError(f"{name} has type {tensor.dtype}, but torch.{operation} takes {alternatives(DATA)}")
 
 
 def check_index(operation: str, name: str, tensor: TensorType, allowed: Sequence[str]) -> None:
-    """Check that an index tensor has one of the allowed data types. `operation`, `name`: names for the message.
-
-    Raises RuntimeError, like PyTorch, for another type; TypeError for the byte order that is not the machine's.
-    """
+    """Check that an index tensor has one of the allowed data types. Like PyTorch, raise RuntimeError."""
     if tensor.dtype.name not in allowed:
         raise RuntimeError(f"{name} has type {tensor.dtype}, but torch.{operation} takes {alternatives(allowed)}")
     if not tensor.dtype.isnative:
@@ -42,14 +39,11 @@ def check_index(operation: str, name: str, tensor: TensorType, allowed: Sequence
 
 
 MOST = 2**63 - 1
-"""The largest integer that an argument may be, because PyTorch's integers have 64 bits."""
+"""The largest 64-bit integer."""
 
 
 def integer(name: str, value: Any) -> int:
-    """Convert an argument to int. `value`: an integer of Python or NumPy, or an integer tensor of rank 0.
-
-    Raises TypeError for anything else, also for a bool; ValueError for an integer of more than 64 bits.
-    """
+    """Convert an integer, or an integer tensor of rank 0, to int. A bool raises TypeError."""
     if not is_integer(value):
         raise TypeError(f"{name} is {value!r} of type {type(value).__name__}, expected an integer")
     number = operator.index(value)
@@ -69,10 +63,7 @@ def is_integer(value: Any) -> bool:
 
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
-    """Convert a list or tuple of integers to a tuple of int.
-
-    Raises TypeError for another argument, and for integers of more than 64 bits.
-    """
+    """Convert a list or tuple of integers to a tuple of int."""
     if not isinstance(values, list | tuple):
         raise TypeError(f"{name} is {values!r} of type {type(values).__name__}, expected a tuple or list of integers")
     try:
@@ -82,9 +73,9 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
 
 
 def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
-    """Return a dimension as a number from 0 on: `rank` is added to a negative number. Raises IndexError if it is out of range.
+    """Return a dimension counted from the front. Raise IndexError if it is out of range.
 
-    `scalar`: what rank 0 means. True treats it like rank 1, False raises IndexError.
+    `scalar`: True treats rank 0 like rank 1. False raises IndexError for it.
     """
     dim = integer(name, value)
     if not rank and not scalar:
@@ -96,10 +87,7 @@ def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
 
 
 def dims_of(values: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return dimensions as numbers from 0 on: `rank` is added to negative numbers.
-
-    Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension.
-    """
+    """Return dimensions counted from the front. Raise IndexError if one is out of range, RuntimeError if one is repeated."""
     dims = tuple(dim_of(f"dims[{number}]", value, rank) for number, value in enumerate(values))
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"dims is {tuple(values)}, but must have each dimension at most once")

@@ -1,4 +1,4 @@
-"""Expresses PyTorch's operators as DirectML descriptors, and finds indices that give other results in DirectML."""
+"""Exports PyTorch's operators to DirectML descriptors, and finds indices that give other results in DirectML."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dmlgather.torch.problems.views import PixelProblem, PixelShuffle, PixelUnsh
 from dmlgather.torch.problems.windows import Rolling
 
 ONE = Dim(1, 0)
-"""The dimension that a scalar gets, because DirectML's tensors have at least one dimension."""
+"""The dimension that replaces a missing one, because DirectML's tensors have at least one."""
 
 
 def _index_select(problem: TorchIndexSelect, level: FeatureLevel) -> Descriptors:
@@ -63,10 +63,7 @@ def _shuffle(problem: PixelProblem, level: FeatureLevel) -> Descriptors:
 
 
 def _index_differences(problem: Problem | Rolling, _: None) -> IndexDifferences | None:
-    """Return texts for findings EXP201 and EXP202: for which indices PyTorch raises an error, but DirectML reads an element.
-
-    Return None if the operator reads no indices.
-    """
+    """Return the texts of findings EXP201 and EXP202, or None if the operator reads no indices."""
     if isinstance(problem, AdvancedIndexing):
         index, outside = "indices", "an IndexError"
     elif isinstance(problem, TorchGatherProblem):
@@ -103,7 +100,7 @@ EXPORTER = Exporter(
 
 
 def no_remainders(problem: TorchTakeAlongDim, level: FeatureLevel) -> Report:
-    """Return a report with finding EXP106: take_along_dim takes indices modulo a size, which DirectML's gathers cannot do."""
+    """Return a report with EXP106, because DirectML cannot take indices modulo a size."""
     size = problem.data.shape[problem.dim]
     finding = CODES["EXP106"].finding(
         "indices",

@@ -1,7 +1,4 @@
-"""PyTorch's index_select, gather, take, take_along_dim, embedding and x[…]: rules and lowering.
-
-Source: PyTorch's documentation and behaviour.
-"""
+"""PyTorch's index_select, gather, take, take_along_dim, embedding and x[…] as problems: their rules and plans."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ INDEX_TYPES = ("int32", "int64")
 
 
 class TorchGatherProblem(Problem):
-    """Base class of PyTorch's gathers, which read data and indices. An index out of range is an error.
-
-    By default, the output has the shape of `indices`, which select positions in dimension `dim` of `data`.
-    """
+    """Base class of PyTorch's gathers."""
 
     indices: TensorType
     dim: int
@@ -55,7 +49,7 @@ class TorchGatherProblem(Problem):
 
 
 def at_least_1d(layout: Layout) -> Layout:
-    """Return the layout of the same elements with at least one dimension: a scalar's layout gets one dimension of size 1."""
+    """Return the layout with at least one dimension."""
     return layout if layout.sizes else replace(layout, sizes=(1,), strides=(1,))
 
 
@@ -63,8 +57,7 @@ def at_least_1d(layout: Layout) -> Layout:
 class TorchIndexSelect(TorchGatherProblem):
     """output[lead…, i, trail…] = data[lead…, indices[i], trail…].
 
-    `data`: type with any rank. If data is a scalar, there must be one index, and the output is a scalar. `indices`: int32 or
-    int64 with rank 0 or 1; negative indices are out of range. `dim`: the dimension to index; stored as 0 or more.
+    If data is a scalar, there must be one index, and the output is a scalar. Negative indices are out of range.
     """
 
     data: TensorType
@@ -109,9 +102,8 @@ class TorchIndexSelect(TorchGatherProblem):
 class TorchGather(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]].
 
-    `data`, `indices`: types with equal ranks; rank 0 counts as rank 1. `indices`: int32 or int64. Except along `dim`, its sizes
-    are at most those of `data`. If it has no elements, it may have any shape. Negative indices are out of range. `dim`: the
-    dimension to index; stored as 0 or more.
+    Rank 0 counts as rank 1. Except along `dim`, the sizes of indices are at most those of data. Indices without elements may
+    have any shape. Negative indices are out of range.
     """
 
     data: TensorType
@@ -149,11 +141,7 @@ class TorchGather(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchTake(TorchGatherProblem):
-    """output[i…] = data[indices[i…]].
-
-    `data`: type with rank 1, because torch.take flattens its input. `indices`: int64 with any rank; negative indices count from
-    the end.
-    """
+    """output[i…] = data[indices[i…]]. Data has rank 1, because torch.take flattens its input."""
 
     data: TensorType
     indices: TensorType
@@ -176,11 +164,7 @@ class TorchTake(TorchGatherProblem):
 class TorchTakeAlongDim(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]]. Except along `dim`, data and indices are broadcast.
 
-    `data`, `indices`: types with equal ranks of 1 or more. `indices`: int64; negative indices count from the end. `dim`: the
-    dimension to index; stored as 0 or more.
-
-    torch.take_along_dim takes indices modulo the size of that dimension. A plan cannot compute remainders, so the caller
-    computes them first.
+    torch.take_along_dim takes indices modulo a size. A plan cannot compute remainders, so the caller computes them first.
     """
 
     data: TensorType
@@ -225,10 +209,7 @@ class TorchTakeAlongDim(TorchGatherProblem):
 
 @dataclass(frozen=True)
 class TorchEmbedding(TorchGatherProblem):
-    """output[i…, column] = data[indices[i…], column].
-
-    `data`: type of PyTorch's weight, with rank 2. `indices`: int32 or int64 with any rank; negative indices are out of range.
-    """
+    """output[i…, column] = data[indices[i…], column]. Data is PyTorch's weight. Negative indices are out of range."""
 
     data: TensorType
     indices: TensorType
@@ -266,11 +247,10 @@ class TorchIndexing(AdvancedIndexing):
 
 
 def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIndexing:
-    """Return the problem of data[entries] by PyTorch's rules.
+    """Return the problem of data[entries] by PyTorch's rules. Entries have types and Masks in place of arrays.
 
-    `entries`: parsed entries; a type or a Mask replaces an index array. Two rules differ from NumPy's. An integer is not
-    counted as an index tensor. An ellipsis that covers no dimension does not separate index tensors. Raises the errors of
-    `indexing`; IndexError for indices into a dimension of size 0, ValueError for a step below 1.
+    Two rules differ from NumPy's. An integer is not counted as an index tensor. An ellipsis that covers no dimension does not
+    separate index tensors.
     """
     check_data("Tensor.__getitem__", "input", data)
     for number, entry in enumerate(entries):
@@ -286,10 +266,7 @@ def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIn
 
 
 def _without_ellipses(rank: int, entries: Sequence[Entry]) -> list[Entry]:
-    """Replace each ellipsis by as many slices `:` as it covers dimensions.
-
-    The first covers all remaining dimensions, others none.
-    """
+    """Replace ellipses by slices `:`. The first covers all remaining dimensions, others cover none."""
     indexed = sum(len(entry.shape) if isinstance(entry, Mask) else entry is not None and entry is not ... for entry in entries)
     result: list[Entry] = []
     for entry in entries:

@@ -14,19 +14,16 @@ from dmlgather.wording import counted
 
 
 class PixelProblem(Problem):
-    """Base class of pixel_shuffle and pixel_unshuffle, which move blocks of pixels into channels or back.
-
-    The last three dimensions are channels, rows and columns.
-    """
+    """Base class of pixel_shuffle and pixel_unshuffle, which move blocks of pixels into channels or back."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
 
     factor_name: ClassVar[str]
-    """The name of the field with the width of a block. It is also the name of PyTorch's argument."""
+    """Name of the field with the width of a block. PyTorch's argument has the same name."""
 
     powers: ClassVar[Mapping[int, int]]
-    """A dict from dimensions of data to exponents: the size must be a multiple of the block's width to this power."""
+    """The size of dimension d must be a multiple of the block's width to the power `powers[d]`."""
 
     def __post_init__(self) -> None:
         name = self.factor_name
@@ -98,9 +95,8 @@ class PixelUnshuffle(PixelProblem):
 def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout]:
     """Split the layouts of both tensors of a pixel shuffle, so that they have the same dimensions.
 
-    `depth`: layout of the tensor that has blocks as channels. `space`: layout of the tensor that has blocks as rows and
-    columns. `factor`: the width of a block. The last dimensions of both results are: channel, row in the block, column in the
-    block, row of the block, column of the block.
+    `depth` has blocks as channels, `space` as rows and columns. The last dimensions of both results are: channel, row in the
+    block, column in the block, row of the block, column of the block.
     """
     rank = len(depth.sizes)
     channel, row, column = range(rank - 3, rank)
@@ -111,10 +107,7 @@ def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout
 
 
 def permute(data: TensorType, dims: Any) -> TransposeView:
-    """Return the view that torch.permute makes.
-
-    Raises RuntimeError unless `dims` is a permutation, IndexError for a dimension out of range.
-    """
+    """Return the view that torch.permute makes."""
     check_data("permute", "input", data)
     order = integers("dims", dims)
     if len(order) != data.rank:
@@ -123,7 +116,7 @@ def permute(data: TensorType, dims: Any) -> TransposeView:
 
 
 def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
-    """Return the view that torch.transpose makes. Raises IndexError for a dimension out of range."""
+    """Return the view that torch.transpose makes."""
     check_data("transpose", "input", data)
     first, second = dim_of("dim0", dim0, data.rank), dim_of("dim1", dim1, data.rank)
     order = list(range(data.rank))
@@ -133,10 +126,7 @@ def transpose(data: TensorType, dim0: Any, dim1: Any) -> TransposeView:
 
 
 def expand(data: TensorType, size: Any) -> ExpandView:
-    """Return the view that torch.Tensor.expand makes. `size`: the sizes; -1 keeps the size of data.
-
-    Raises RuntimeError for sizes that do not fit.
-    """
+    """Return the view that torch.Tensor.expand makes. A size of -1 keeps the size of data."""
     check_data("expand", "input", data)
     requested = integers("size", size)
     new = len(requested) - data.rank
@@ -162,11 +152,7 @@ def expand(data: TensorType, size: Any) -> ExpandView:
 
 
 def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedView:
-    """Return the view that torch.Tensor.unfold makes: windows of `size` elements along a dimension, in a new last dimension.
-
-    `step`: the number of elements between the starts of two neighbouring windows. Raises RuntimeError for a bad size or step,
-    IndexError for a dimension out of range.
-    """
+    """Return the view that torch.Tensor.unfold makes: windows of `size` elements, in a new last dimension."""
     check_data("unfold", "input", data)
     axis, count, distance = dim_of("dimension", dimension, data.rank), integer("size", size), integer("step", step)
     if count < 0:
@@ -189,11 +175,7 @@ def unfold(data: TensorType, dimension: Any, size: Any, step: Any) -> StridedVie
 
 
 def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> StridedView:
-    """Return the view that torch.diagonal makes: a diagonal of the dimensions `dim1` and `dim2`, as a new last dimension.
-
-    `offset`: number of the diagonal; 0 for the main diagonal, positive above it, negative below it. Raises IndexError for a
-    dimension out of range, RuntimeError for equal dimensions.
-    """
+    """Return the view that torch.diagonal makes. A positive `offset` is above the main diagonal."""
     check_data("diagonal", "input", data)
     shift = integer("offset", offset)
     first, second = dim_of("dim1", dim1, data.rank), dim_of("dim2", dim2, data.rank)
@@ -213,10 +195,7 @@ def diagonal(data: TensorType, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) ->
 
 
 def as_strided(data: TensorType, size: Any, stride: Any, storage_offset: Any = 0) -> StridedView:
-    """Return the view that torch.as_strided makes. `data`: type of the whole storage, as a contiguous array.
-
-    Raises RuntimeError for sizes, strides or an offset below 0, and for elements outside the storage.
-    """
+    """Return the view that torch.as_strided makes. `data`: the whole storage as a contiguous array."""
     check_data("as_strided", "input", data)
     sizes, strides, start = integers("size", size), integers("stride", stride), integer("storage_offset", storage_offset)
     if len(sizes) != len(strides):

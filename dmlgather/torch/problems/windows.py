@@ -19,11 +19,11 @@ from dmlgather.torch.problems.arguments import MOST, check_data, dim_of, dims_of
 from dmlgather.wording import counted
 
 MOST_SECTIONS = 2**31 - 1
-"""Largest number of parts that tensor_split accepts. A longer list of parts might not fit into memory."""
+"""The most parts of tensor_split. A longer list might not fit into memory."""
 
 
 def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
-    """Return the slice that torch.select makes. Raises IndexError for a dimension or index out of range."""
+    """Return the slice that torch.select makes."""
     check_data("select", "input", data)
     if not data.rank:
         raise IndexError("input has no dimensions, but select removes a dimension: reshape it to (1,)")
@@ -39,10 +39,7 @@ def select(data: TensorType, dim: Any, index: Any) -> BasicIndexing:
 
 
 def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
-    """Return the slice that torch.narrow makes.
-
-    Raises RuntimeError for a length that does not fit, IndexError for a dim or start out of range.
-    """
+    """Return the slice that torch.narrow makes."""
     check_data("narrow", "input", data)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but narrow takes a part of a dimension: reshape it to (1,)")
@@ -65,10 +62,7 @@ def narrow(data: TensorType, dim: Any, start: Any, length: Any) -> SliceView:
 
 
 def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> SliceView:
-    """Return the slice data[start:end:step] along `dim`, by the rules of aten::slice.
-
-    `start` and `end` are clamped to the dimension. Raises RuntimeError for a step below 1, IndexError for a dim out of range.
-    """
+    """Return the slice data[start:end:step] along `dim`. Like aten::slice, clamp `start` and `end`."""
     check_data("slice", "input", data)
     if not data.rank:
         raise IndexError("input has no dimensions, but slice takes a part of a dimension: reshape it to (1,)")
@@ -84,10 +78,7 @@ def slice_along(data: TensorType, dim: Any = 0, start: Any = None, end: Any = No
 
 
 def flip(data: TensorType, dims: Any) -> SliceView:
-    """Return the slice with negative steps that torch.flip makes.
-
-    Raises IndexError for a dimension out of range, RuntimeError for a repeated dimension.
-    """
+    """Return the slice with negative steps that torch.flip makes."""
     check_data("flip", "input", data)
     flipped = dims_of(integers("dims", dims), data.rank)
     sizes = enumerate(data.shape)
@@ -95,10 +86,7 @@ def flip(data: TensorType, dims: Any) -> SliceView:
 
 
 def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return the slices that torch.chunk makes.
-
-    Raises RuntimeError for fewer than one chunk, IndexError for a dim out of range.
-    """
+    """Return the slices that torch.chunk makes."""
     count = integer("chunks", chunks)
     if not data.rank:
         raise RuntimeError("input has no dimensions, but chunk divides a dimension: reshape it to (1,)")
@@ -113,10 +101,7 @@ def chunk(data: TensorType, chunks: Any, dim: Any = 0) -> tuple[SliceView, ...]:
 
 
 def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return the slices that torch.split makes.
-
-    Raises RuntimeError for sizes that do not fit, IndexError for a dim out of range.
-    """
+    """Return the slices that torch.split makes."""
     is_single = is_integer(split_size_or_sections)
     name = "split_size" if is_single else "split_sizes"
     sizes = (integer(name, split_size_or_sections),) if is_single else integers(name, split_size_or_sections)
@@ -140,11 +125,7 @@ def split(data: TensorType, split_size_or_sections: Any, dim: Any = 0) -> tuple[
 
 
 def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tuple[SliceView, ...]:
-    """Return the slices that torch.tensor_split makes. Bounds are clamped, as in NumPy's array_split.
-
-    Raises RuntimeError for fewer than one part, and for a tensor with another type or rank than PyTorch takes; IndexError for a
-    dim out of range.
-    """
+    """Return the slices that torch.tensor_split makes. Bounds are clamped, as in NumPy's array_split."""
     sections = indices_or_sections
     if hasattr(sections, "shape") and not isinstance(sections, np.generic):
         if not str(sections.dtype).endswith("int64") or "uint64" in str(sections.dtype):
@@ -170,7 +151,7 @@ def tensor_split(data: TensorType, indices_or_sections: Any, dim: Any = 0) -> tu
 
 
 def _windows(data: TensorType, axis: int, part: Window) -> tuple[Window, ...]:
-    """Return one window per dimension of data: `part` along `axis`, and all elements along the other dimensions."""
+    """Return the window `part` along `axis`, and whole windows along the other dimensions."""
     return tuple(part if dimension == axis else Window.whole(size) for dimension, size in enumerate(data.shape))
 
 
@@ -181,10 +162,7 @@ def _parts(operation: str, data: TensorType, axis: int, bounds: Sequence[tuple[i
 
 @dataclass(frozen=True)
 class RolledPart:
-    """One part of a roll: a slice of the data that is copied to one box of the result.
-
-    `problem`: the slice. `start`: the coordinates of the box's first element in the result.
-    """
+    """A slice of the data that a roll copies to a box of the result. `start`: first element of the box."""
 
     problem: SliceView
     start: tuple[int, ...]
@@ -201,11 +179,10 @@ class RolledPart:
 class Rolling:
     """A call of torch.roll: along a dimension of size n, output[i] = data[(i - shift) modulo n].
 
-    One plan cannot express a roll. `parts` expresses it as several copies, because each rolled dimension splits the result into
-    two parts. `chain` expresses it as a sequence of views.
+    One plan cannot express a roll, because each rolled dimension splits the result into two parts. `parts` copies the parts one
+    by one. `chain` is a sequence of views with the same result.
 
-    `data`: the input's type; flattened if roll has no dims. `shifts`: one shift for each dimension of data, from 0 to size - 1.
-    `shape`: the result's shape.
+    `data`: flattened if roll has no dims. `shifts`: one shift per dimension, from 0 to size - 1. `shape`: the result's shape.
     """
 
     data: TensorType
@@ -232,10 +209,7 @@ class Rolling:
         )
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the views of `chain`. Where the shapes of neighbours differ, a reshape is inserted.
-
-        The last view has the result's shape.
-        """
+        """Yield the views of `chain`, with reshapes between different shapes and to the result's shape."""
         current = self.output
         for problem in self.chain():
             if problem.data != current:
@@ -248,8 +222,8 @@ class Rolling:
     def chain(self) -> Iterator[Problem]:
         """Yield views that give the result, up to its shape. Each view reads the contiguous output of the view before it.
 
-        There are two views for each rolled dimension. The first view repeats the dimension twice. The second view takes a
-        window of the repetition. For example, to roll abcd by 1, the window of abcdabcd that starts at element 3 is dabc.
+        Each rolled dimension needs two views. The first repeats the dimension twice. The second takes a window of the
+        repetition. For example, to roll abcd by 1, the window of abcdabcd that starts at element 3 is dabc.
         """
         dtype, sizes = self.data.dtype, self.data.shape
         if not any(self.shifts):
@@ -263,10 +237,7 @@ class Rolling:
 
 
 def roll(data: TensorType, shifts: Any, dims: Any = ()) -> Rolling:
-    """Return the roll that torch.roll makes. `shifts`, `dims`: integers, or sequences of equal length.
-
-    Without dims, data is flattened. Raises RuntimeError for unequal lengths, IndexError for a dimension out of range.
-    """
+    """Return the roll that torch.roll makes. Without dims, data is flattened."""
     check_data("roll", "input", data)
     shift_list = (integer("shifts", shifts),) if is_integer(shifts) else shifts
     dim_list = (integer("dims", dims),) if is_integer(dims) else () if dims is None else dims
