@@ -1,6 +1,4 @@
-"""The check of an ONNX model file. It says for each gather, Slice, DepthToSpace and SpaceToDepth whether DirectML can run the
-node. Nothing runs.
-"""
+"""The check of an ONNX model file: Can DirectML run its gathers and slices? Nothing runs."""
 
 from __future__ import annotations
 
@@ -47,15 +45,14 @@ def check_model(
     provider: str | Provider | None = None,
     given: Mapping[str, int] = NO_SIZES,
 ) -> CheckedModel:
-    """Read the model at `path`, and say which of its nodes DirectML can run at a feature level. External data is not read.
+    """Check which nodes of the model at `path` DirectML can run. External data is not read.
 
-    `include_host`: True to judge shape computations, too. They get the verdict `host` otherwise, because DirectML's caller
-    computes them on the CPU. `provider`: a program that runs models on DirectML; the result then also says what this program
-    does with each node. `given`: numbers for unknown sizes, by name. The result's `calls` has the nodes whose sizes are all
-    known with these numbers.
+    `include_host`: True to judge shape computations too; otherwise their verdict is `host`.
+    `provider`: a program that runs models on DirectML. The result then predicts what it does with each node.
+    `given`: numbers for unknown sizes, by name. They affect only the result's `calls`.
 
-    If the file is not a valid model, the result has one problem and nothing else. Raises ValueError if the level or the
-    provider is not known, and if the level is too low for the provider.
+    An invalid file gives a result with one problem and nothing else. ValueError for an unknown level or provider, or a level
+    too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -100,18 +97,15 @@ def check_model(
 
 
 ON_CPU = (ProviderVerdict.TYPE, ProviderVerdict.SHAPE, ProviderVerdict.FOLDED)
-"""The verdicts of a provider on nodes that run without DirectML and without failure."""
+"""Verdicts on nodes that run without DirectML and without failure."""
 
 
 ON_DIRECTML = (ProviderVerdict.FUSED, ProviderVerdict.SINGLE, ProviderVerdict.ADAPTER)
-"""The verdicts of a provider on nodes that run on DirectML without failure."""
+"""Verdicts on nodes that run on DirectML without failure."""
 
 
 def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
-    """Return a finding about the node at `place`, as a note if it does not matter for the provider. An error becomes a note if
-    the provider runs the node without DirectML. A warning about an unknown bound becomes a note if the provider runs the node
-    on DirectML, because it reads the bound at run time. `found`: the provider's verdicts; None if the check has no provider.
-    """
+    """Return a finding, as a note if it does not matter for the provider."""
     node = found.nodes.get(place) if found else None
     if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302":
         none = f"none is needed for {Provider.ONNXRUNTIME_DIRECTML}, which knows {finding.path} when the node runs"
@@ -123,14 +117,10 @@ def _of_provider(finding: Finding, found: Provided | None, place: str) -> Findin
 
 
 MOST_NAMES = 3
-"""The most names that a finding about repeated names lists. "…" stands for the others."""
 
 
 def _graph_findings(contents: ModelContents) -> Iterator[tuple[str, Finding]]:
-    """Yield the findings about the whole model and about nodes that get no verdict, each after the place that it is about. They
-    report graphs without inferred shapes, unknown versions, repeated or undefined names, nodes that break their operator's
-    schema, and contradictory types.
-    """
+    """Yield findings about the model and about nodes without a verdict, each with its place."""
     for graph, reason in contents.remarks.items() if contents.nodes else ():
         finding = CODES["EXP303"].finding(
             "",
@@ -213,9 +203,6 @@ def _checked(
 
 
 def _with_makers(condition: SizeCondition, makers: Mapping[str, SizeMaker | None]) -> SizeCondition:
-    """Fill in the field `makers` of a condition. `makers`: the node that makes each unknown size of the model, by name of the
-    size.
-    """
     return condition.model_copy(
         update={"makers": {name: maker for name in condition.symbols if (maker := makers.get(name)) is not None}}
     )

@@ -1,4 +1,4 @@
-"""The result of checking a model: its gathers and slices, each with its tensors and its verdict."""
+"""The result of `check_model`: the nodes of a model, with verdicts."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class SizeCondition(Record):
 
     @property
     def from_data(self) -> bool:
-        """Return True if a size in the condition depends on the elements of data, so it is known only after a run."""
+        """Return True if a size in the condition is known only after a run, because it depends on data."""
         return any(maker.from_data for maker in self.makers.values())
 
 
@@ -192,8 +192,8 @@ class ProviderNode(Record):
     """
 
     part: int | None = None
-    """The number of the part of the graph that contains the node, from 1. DirectML runs the graph in parts, and the nodes of
-    one part are fused. None if it is not known that the node runs on DirectML.
+    """The number of the part of the graph with the node, from 1. DirectML runs the graph in parts, and fuses the nodes of a
+    part. None if it is not known that the node runs on DirectML.
     """
 
     codes: tuple[str, ...] = ()
@@ -253,22 +253,18 @@ class ProviderSummary(Record):
 
     @classmethod
     def of(cls, provider: Provider, counts: Mapping[str, int]) -> ProviderSummary:
-        """Return a summary with these counts, and write its text. `counts`: a number for each field that is a count, by name of
-        the field.
-        """
+        """Return a summary with these counts, by field name, and write its text."""
         return cls(**counts, provider=provider, text=_provider_text(counts))
 
     @classmethod
     def total(cls, summaries: Sequence[ProviderSummary]) -> ProviderSummary:
-        """Add summaries of one provider, for example of several models. `summaries`: one or more."""
+        """Add one or more summaries of the same provider."""
         names = cls.model_fields.keys() - {"provider", "text"}
         return cls.of(summaries[0].provider, {name: sum(getattr(each, name) for each in summaries) for name in names})
 
 
 def _provider_text(counts: Mapping[str, int]) -> str:
-    """Return the counts of a `ProviderSummary` in one line of text. A number in parentheses is a part of the
-    number before it.
-    """
+    """Describe the counts in one line. A number in parentheses is included in the number before it."""
 
     def part(**words: str) -> str:
         shown = ", ".join(f"{counts[name]} {text}" for name, text in words.items() if counts[name])
@@ -301,14 +297,12 @@ class CheckedNode(Record):
     """A gather, Slice, DepthToSpace or SpaceToDepth in a model, with DirectML's verdict on it."""
 
     place: str
-    """The node's path, unique in the file: "If_0.then_branch/If_3.else_branch/Slice_7". The node's findings
-    have it as subject.
+    """The node's path, unique in the file: "If_0.then_branch/If_3.else_branch/Slice_7". Findings about the node have it as
+    subject.
     """
 
     graph: str
-    """The path of the graph that contains the node: "If_0.then_branch/If_3.else_branch", "domain:Function". Empty for the main
-    graph.
-    """
+    """The path of the node's graph: "If_0.then_branch/If_3.else_branch", "domain:Function". Empty for the main graph."""
 
     name: str
     """The node's name in the model. Empty if it has none."""
@@ -323,8 +317,8 @@ class CheckedNode(Record):
     """The version of the operator set."""
 
     version: int | None
-    """The version of the operator that the operator set has: 13 for a Slice in opset 17. None if the operator set does not have
-    the operator.
+    """The version of the operator in this operator set: 13 for a Slice in opset 17. None if the operator set lacks the
+    operator.
     """
 
     inputs: tuple[CheckedTensor, ...]
@@ -367,9 +361,7 @@ class CheckedNode(Record):
 
 @dataclass(frozen=True, eq=False)
 class KnownCall:
-    """A node's operator applied to inputs of known types and sizes. `problem`: the operator with its tensor types and
-    attributes. `values`: the elements of inputs that are known before the run, by role.
-    """
+    """A node's operator with inputs of known types and sizes. `values`: inputs known before the run, by role."""
 
     problem: Problem
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -377,11 +369,10 @@ class KnownCall:
 
 @dataclass(frozen=True)
 class CheckedModel:
-    """The result of `check_model`: the nodes of a model file, with findings. `opsets`: the imported version of each operator
-    set, by domain ("" is ONNX's own). `nodes`: the nodes that get a verdict. `others`: how often each other operator occurs.
-    `problems`: the reason why the file cannot be read, otherwise empty. `relatives`: the operators in `others` that are related
-    to gathers and slices. `calls`: the nodes with known types and sizes, by place. `symbols`: the names of the unknown sizes of
-    each node, by place. `provider`: the counts for the provider of the check, or None.
+    """The result of `check_model`.
+    `others`: the number of nodes without a verdict, by operator.
+    `problems`: the reason why the file cannot be read, otherwise empty.
+    `calls`, `symbols`: the nodes with known types and sizes, and the names of unknown sizes, by place.
     """
 
     file: str

@@ -1,6 +1,4 @@
-"""Conflicts between nodes. Two nodes conflict if DirectML takes each of them, but under conditions on a symbol (a named unknown
-size) that no value meets together: "N >= 8" and "N <= 4".
-"""
+"""Conflicts between nodes: no size meets the conditions of both, for example "N >= 8" and "N <= 4"."""
 
 from __future__ import annotations
 
@@ -18,19 +16,17 @@ from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
 MOST_COMPARED = 16
-"""For each symbol, this many of the largest minimums are compared with as many of the smallest maximums."""
+"""For each symbol, only so many of the largest minimums and of the smallest maximums are compared."""
 
 Verdicts = list[tuple[ModelNode, Judgement]]
-"""The nodes of a model, each with its judgement."""
 
 Claim = tuple[str, Range]
-"""A condition that a node puts on a symbol: the node's place, and the range that it allows."""
+"""A node's place, and the range that it allows for a symbol."""
 
 
 def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelNode], Judgement]) -> Verdicts:
-    """Judge conflicting nodes a second time, and return all nodes with judgements that conflict as little as possible. The
-    first judgement requires, where possible, that bounds lie within their axes. `judge_clamped`: judges a node without this
-    condition, because ONNX clamps such bounds. The second judgement replaces the first if DirectML still takes the node.
+    """Judge conflicting nodes a second time, and return all nodes. The first judgement requires bounds within their axes; the
+    second does not, because ONNX clamps bounds. It replaces the first if DirectML still takes the node.
     """
     clamped: set[str] = set()
     while conflicting := {place for _, pairs in _pairs(verdicts, sizes) for pair in pairs for place, _ in pair} - clamped:
@@ -42,7 +38,7 @@ def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelN
 
 
 def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]:
-    """Yield a place and a finding for each symbol that two nodes put contradictory conditions on."""
+    """Yield a place and a finding for each symbol with contradictory conditions."""
     for symbol, pairs in _pairs(verdicts, sizes):
         (here, own_range), (there, other_range) = pairs[0]
         own, other = printable(own_range.condition(symbol)), printable(other_range.condition(symbol))
@@ -56,7 +52,7 @@ def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]
 
 
 def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[Claim, Claim]]]]:
-    """Yield each symbol with contradictory conditions, and the pairs of conditions that contradict each other."""
+    """Yield each symbol with contradictory conditions, and the pairs that contradict each other."""
     of_symbol: dict[str, list[Claim]] = {}
     for symbol, claim in _claims(verdicts, sizes):
         of_symbol.setdefault(symbol, []).append(claim)
@@ -70,9 +66,7 @@ def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[C
 
 
 def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
-    """Yield a symbol and a condition for each condition of a node that DirectML takes. Symbols that are not in the model are
-    left out, such as "data[0]" for a size without a name: no other node has them.
-    """
+    """Yield each node's ranges of symbols, without made-up symbols such as "data[0]", which no other node has."""
     for node, judgement in verdicts:
         if judgement.verdict is Verdict.TAKEN and judgement.within is not None and judgement.conditions:
             names = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in node.inputs)
@@ -82,7 +76,7 @@ def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
 
 
 def exclusive(first: str, second: str) -> bool:
-    """Return True if two places are in different branches of one If, so that a run executes only one of them."""
+    """Return True if two places are in different branches of one If."""
     differing = ((one, two) for one, two in zip(first.split("/"), second.split("/"), strict=False) if one != two)
     (node, _, branch), (other, _, other_branch) = (each.rpartition(".") for each in next(differing, ("", "")))
     return node == other and {branch, other_branch} == set(BRANCHES)

@@ -1,6 +1,4 @@
-"""Contradictions between a tensor's types: the type that the model declares, and the type that follows from the inputs of the
-tensor's node.
-"""
+"""Contradictions between a tensor's declared type and the type that follows from its node's inputs."""
 
 from __future__ import annotations
 
@@ -22,12 +20,9 @@ Shape = tuple[Size, ...]
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A tensor with a declared type that differs from its inferred type. `place`: the place of the node that computes the
-    tensor. `graph`: the path of the graph that contains the node. `operator`: the node's operator, with its domain. `declared`:
-    the type in the model's value_info or outputs. `inferred`: the type that follows from the node's inputs. `runtime`: the type
-    that onnxruntime uses, after it merged both. `first_runtime`: the type that it uses before it folds constants and inlines
-    functions. `is_output`: True if the tensor is an output of its graph. `refused`: True if onnxruntime refuses to load the
-    model.
+    """A tensor with different declared and inferred types.
+    `runtime`: the type that onnxruntime uses, after it merged both.
+    `first_runtime`: the type that it uses before it folds constants and inlines functions.
     """
 
     place: str
@@ -43,9 +38,7 @@ class Contradiction:
 
 
 def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callable[[Size, Size], bool]) -> PartialType:
-    """Return the facts of a declared type that the inferred type does not contradict. The others become unknown.
-    `may_be(declared, inferred)`: returns True if a declared size may equal an inferred size.
-    """
+    """Return the declared type without the facts that the inferred type contradicts."""
     if not same_type(declared, inferred):
         return NOTHING
     if declared.shape is None or inferred.shape is None:
@@ -56,19 +49,17 @@ def consistent_part(declared: PartialType, inferred: PartialType, may_be: Callab
 
 
 def same_type(declared: PartialType, inferred: PartialType) -> bool:
-    """Return True if two types have the same data type, or if one data type is not known."""
+    """Return True if the data types are equal, or if one is unknown."""
     return None in (declared.name, inferred.name) or declared.name == inferred.name
 
 
 def numbers_may_be(declared: Size, inferred: Size) -> bool:
-    """Return False if a declared and an inferred size are different numbers, otherwise True."""
+    """Return False if the sizes are different numbers."""
     return not isinstance(declared, int) or not isinstance(inferred, int) or declared == inferred
 
 
 def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
-    """Return a type without facts that the inferred type does not confirm. The data type stays if the inferred type has one,
-    too. Numbers in the shape are replaced by the inferred sizes. Names in the shape stay.
-    """
+    """Return a type without the facts that the inferred type does not confirm. Names of sizes stay."""
     if type_.kind is not None or type_.excessive:
         return type_ if inferred.kind == type_.kind else NOTHING
     dtype = None if inferred.dtype is None else type_.dtype
@@ -78,9 +69,7 @@ def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
 
 
 def runtime_merge(declared: PartialType, inferred: PartialType) -> PartialType:
-    """Merge a declared and an inferred type of a tensor as onnxruntime does. A size becomes unknown if the two types disagree
-    on it. The shape becomes unknown if the ranks differ.
-    """
+    """Merge a declared and an inferred type of a tensor as onnxruntime does."""
     typed = inferred if declared.name is None else declared
     if declared.shape is None or inferred.shape is None:
         return typed.sized(inferred.shape if declared.shape is None else declared.shape)
@@ -104,13 +93,10 @@ UNNOTICED = (
     "what follows from it may be refused or fail, and the DirectML provider ends with 0x80070057 if it runs the node, because it "
     "compares the model's sizes with its own"
 )
-"""The end of messages about a wrong declared size that onnxruntime does not notice: the consequences."""
 
 
 def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
-    """Return the finding about a contradiction. `sizes`: the unknown sizes of the model; they decide whether the declared type
-    is wrong in every run, or only in some.
-    """
+    """Return the finding about a contradiction."""
     declared, inferred, name = contradiction.declared, contradiction.inferred, printable(contradiction.tensor)
     advice = f"remove the type of {name!r} from the model's value_info"
     if contradiction.is_output:  # ONNX's checker requires its type
@@ -133,7 +119,7 @@ def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
 
 
 def _outcome(contradiction: Contradiction) -> str:
-    """Return the end of a message: which type onnxruntime uses for the tensor, and what follows from it."""
+    """Say which type onnxruntime uses for the tensor, and what follows from it."""
     if _contradicts(contradiction.runtime.shape, contradiction.inferred.shape):
         return f"onnxruntime does not notice, and goes on with {contradiction.runtime}: {UNNOTICED}"
     if _contradicts(contradiction.first_runtime.shape, contradiction.inferred.shape):
@@ -143,14 +129,14 @@ def _outcome(contradiction: Contradiction) -> str:
 
 
 def _contradicts(shape: Shape | None, inferred: Shape | None) -> bool:
-    """Return True if the ranks of two known shapes differ, or if a number in the first shape differs from the inferred size."""
+    """Return True if ranks differ, or if a number in the shape differs from the inferred size."""
     if shape is None or inferred is None or len(shape) != len(inferred):
         return shape is not None
     return any(isinstance(size, int) and size != expected for size, expected in zip(shape, inferred, strict=True))
 
 
 def _always_wrong(declared: PartialType, inferred: PartialType, sizes: Sizes) -> bool:
-    """Return True if the declared type is wrong whatever sizes the model's inputs have."""
+    """Return True if the declared type is wrong for all sizes of the model's inputs."""
     ranks = [None if type_.shape is None else len(type_.shape) for type_ in (declared, inferred)]
     if not same_type(declared, inferred) or None in ranks or ranks[0] != ranks[1]:
         return True

@@ -1,4 +1,4 @@
-"""The sizes of a node: the shapes of its inputs, the bounds of a Slice, and the constraints that the operator puts on sizes."""
+"""The sizes of a node's inputs, the bounds of a Slice, and the operator's constraints on sizes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,11 @@ from dmlgather.onnx_checking.sizes.unknown_sizes import Named, NodeSizes, named
 from dmlgather.onnx_checking.sizes.values import is_known, is_partly, with_numbers
 
 NUMBERS = ("axes", "steps")
-"""The inputs of Slice that must be known numbers. Its starts and ends may depend on unknown sizes."""
+"""Inputs of Slice that must be known numbers."""
 
 
 def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
-    """Return the shape of an input. A size that has no name in the model gets one: "data[0]". Return None if the data type or
-    the rank is not known. Also return None for indices of GatherND if their last size, which is the number of indexed axes, is
-    not known.
-    """
+    """Return the shape of an input, or None if too little is known. Unnamed sizes get names such as "data[0]"."""
     shape = value.type.shape
     if shape is None or value.type.dtype is None:
         return None
@@ -37,10 +34,7 @@ def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
 
 
 def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
-    """Return the shapes of a node's inputs, the bounds of a Slice, and the operator's constraints on sizes. `sizes`: the
-    expressions behind the names of sizes in the model. Raises TypeError or ValueError if the node breaks a rule of its
-    operator.
-    """
+    """Return the sizes of a node and its operator's constraints on them. TypeError or ValueError for an ill-formed node."""
     shapes = {role: shape for role, value in node.arrays.items() if (shape := shape_of(node, role, value)) is not None}
     axes = tuple(_sliced_axes(node, shapes["data"])) if node.proto.op_type == "Slice" and "data" in shapes else ()
     units = _block_units(node, shapes.get("data", ()))
@@ -48,10 +42,7 @@ def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
 
 
 def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
-    """Return the node's operator with these shapes of its inputs, as a problem. `shapes`: the shape of each array, by role.
-    `number`: evaluates an element of starts or ends that depends on unknown sizes. Raises TypeError or ValueError, as
-    `problem_of` does, if the node breaks a rule of its operator.
-    """
+    """Return the node as a problem with inputs of these shapes. TypeError or ValueError for an ill-formed node."""
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
     typed = shapes.keys() >= node.arrays.keys()  # otherwise bounds may have symbols without a value
@@ -66,7 +57,6 @@ def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number:
 
 
 def _numbers(value: NodeValue, number: Callable[[KnownSize], int]) -> NDArray[Any] | None:
-    """Return a Slice's starts, ends, axes or steps as integers, or None if they are not known."""
     if is_partly(value.elements):
         return with_numbers(value.elements, number, value.type.dtype or np.int64)
     return value.elements if is_known(value.elements) else None
@@ -85,9 +75,7 @@ def _sliced_axes(node: ModelNode, data: Named) -> Iterator[SlicedAxis]:
 
 
 def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[KnownSize, KnownSize]]:
-    """Yield pairs of sizes that the operator requires in this order: the first must be at most the second. Two sizes that must
-    be equal are yielded in both orders.
-    """
+    """Yield pairs of sizes: the operator requires that the first is at most the second."""
     if "data" not in shapes or "indices" not in shapes:
         return
     pairs = list(zip(shapes["indices"], shapes["data"], strict=False))
@@ -100,9 +88,7 @@ def _orders(node: ModelNode, shapes: Mapping[str, Named]) -> Iterator[tuple[Know
 
 
 def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[KnownSize, int]:
-    """Return how large the unknown sizes of data must be so that all constant indices are in range: a minimum for each size. A
-    size that can never be so large is left out, because then the index is wrong.
-    """
+    """Return the minimum of each unknown size for which all constant indices are in range."""
     indices = node.numbers.get("indices")
     if indices is None or not indices.size or "data" not in shapes or "indices" not in shapes:
         return {}
@@ -119,9 +105,7 @@ def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[K
 
 
 def _block_units(node: ModelNode, data: Named) -> dict[KnownSize, int]:
-    """Return the unknown sizes of data that must be multiples of a number, with this number. DepthToSpace and SpaceToDepth have
-    such sizes, because they move whole blocks. Other operators have none.
-    """
+    """Return the unknown sizes that must be multiples of a number, with this number."""
     operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(node.proto.op_type)
     blocksize = node.integers.get("blocksize", 0)
     units = operator.units(blocksize) if operator and blocksize > 0 else {}

@@ -1,4 +1,4 @@
-"""ONNX operators that are related to gathers and slices but get no verdict, with DirectML's support for them."""
+"""Operators similar to gathers and slices that get no verdict, with DirectML's support for them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ SOURCES = {
     "SC": f"DML_SCATTER_OPERATOR_DESC, {_API}ns-directml-dml_scatter_operator_desc",
     "SCN": f"DML_SCATTER_ND_OPERATOR_DESC, {_API}ns-directml-dml_scatter_nd_operator_desc",
 }
-"""Names and addresses of documents, by key. Texts cite a document as its key in brackets. `dmlgather.directml.SOURCES` has more
-keys.
-"""
+"""Names and addresses of documents. `dmlgather.directml.SOURCES` has more."""
 
 
 class Relative(Record):
-    """An operator in a model that is related to gathers and slices. Its nodes get no verdict."""
+    """An operator in a model that is similar to a gather or slice. Its nodes get no verdict."""
 
     operator: str
     """The operator, with its domain if it is not ONNX's own: "com.microsoft.GatherND"."""
@@ -79,15 +77,11 @@ RELATED_OPERATORS = {
     ),
     "com.microsoft.CropAndResize": ("DirectML has ROI_ALIGN1 from 4_0, with AlignRegionsToCorners and channels first", "[RA1]"),
 }
-"""DirectML's support for each related operator, with feature levels, and keys of documents. Operators are named as in
-`CheckedModel.others`.
-"""
+"""DirectML's support for each operator, and keys of documents."""
 
 
 def related_among(others: Mapping[str, int]) -> tuple[Relative, ...]:
-    """Return the related operators of a model, in the order of the table. `others`: the number of nodes of each operator
-    without verdicts.
-    """
+    """Return the operators in `others` that are in the table."""
     return tuple(
         Relative(operator=operator, count=others[operator], directml=directml, source=source)
         for operator, (directml, source) in RELATED_OPERATORS.items()

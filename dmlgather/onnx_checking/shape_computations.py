@@ -1,6 +1,6 @@
-"""Shape computations: nodes with results that are used only as shapes, bounds, axes, repeats, sizes and conditions.
+"""Shape computations: nodes that compute only shapes, bounds, axes, repeats, sizes and conditions.
 
-In DirectML these are fields of descriptors, so DirectML's caller computes them on the CPU.
+DirectML's caller computes them on the CPU, because they are fields of descriptors.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 
 class _Use(IntEnum):
-    """The use of a value's elements. If a value has several uses, the largest counts."""
+    """The use of a value's elements. The largest use counts."""
 
     NONE = 0
     HOST = 1
-    """The elements are used in shapes, bounds, axes, repeats, sizes or conditions, which DirectML's caller has to know."""
+    """DirectML's caller must know the elements: they are shapes, bounds, sizes or conditions."""
     DEVICE = 2
-    """The elements are used in outputs of the model, or by nodes that run on the device."""
+    """The elements are outputs of the model, or nodes on the device read them."""
 
 
 class _FlowValue:
-    """A tensor in a model. `few`: True if it has at most KEPT_ELEMENTS elements for certain. `bulk`: True if it is too large to
-    be a shape: it has more elements, or it may have more and comes from the device. `makers`, `readers`: the steps that its
-    elements come from and go to.
+    """A tensor in a model.
+    `few`: True if it certainly has at most KEPT_ELEMENTS elements.
+    `bulk`: True if it is too large for a shape, or comes from the device and may be too large.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """`elements`: the number of elements, or None if it is not known. `outside`: True if no node makes the value."""
+        """Make a value. `elements`: None if the number is unknown. `outside`: True if no node computes it."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
         self.use = _Use.NONE
@@ -48,16 +48,14 @@ class _FlowValue:
         self.readers: list[_Step] = []
 
     def add_use(self, use: _Use) -> bool:
-        """Record a use. Return True if this use is larger than the uses recorded before."""
+        """Record a use. Return True if it is larger than those before."""
         is_larger = use > self.use
         self.use = max(use, self.use)
         return is_larger
 
 
 class _Step:
-    """One step of the data flow: elements go from `inputs` to `outputs`. `node`: the node that they go through, or None if they
-    go into a graph or out of it. `bulk`: True if an input is bulk. `use`: the largest use of the outputs.
-    """
+    """Elements flow from `inputs` to `outputs`, through `node` or across the border of a graph."""
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
 
@@ -72,16 +70,14 @@ class _Step:
 
 
 _Values = Sequence[_FlowValue | None]
-"""The inputs or outputs of a node or graph. None stands for a value that is left out or not defined."""
+"""Inputs or outputs. None stands for one that is left out or undefined."""
 
 _Names = ChainMap[str, _FlowValue]
-"""The values that a graph can read, by name. A name of the graph hides the same name of a graph around it."""
+"""The values that a graph can read. Inner names hide outer ones."""
 
 
 class DataFlow:
-    """The flow of elements through a model, which shows the shape computations. The caller adds the main graph and each local
-    function.
-    """
+    """The flow of elements through a model. The caller adds the main graph and each local function."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -91,26 +87,24 @@ class DataFlow:
         self._outputs = {key: [self._value() for _ in function.output] for key, function in functions.items()}
 
     def add_main(self, graph: GraphProto) -> None:
-        """Add the main graph, after the inference of types. Its outputs are used on the device."""
+        """Add the main graph, after the inference of types."""
         sizes = _sizes(graph)
         names = {value.name: self._value(sizes.get(value.name), outside=True) for value in graph.input}
         self._add_uses(self._graph(graph, _Names(names), sizes), _Use.DEVICE)
 
     def add_function(self, key: Key, graph: GraphProto) -> None:
-        """Add a local function. `graph`: the function's nodes, with types that hold for all calls."""
+        """Add a local function. Types in `graph` must hold for all calls."""
         names = dict(zip(self._functions[key].input, self._inputs[key], strict=True))
         self._pass(self._graph(graph, _Names(names), _sizes(graph)), self._outputs[key])
 
     def shape_computations(self) -> list[NodeProto]:
-        """Return the nodes that are shape computations. Control flow and function calls are left out, because they only pass
-        values.
-        """
+        """Return the shape computations, without control flow and function calls."""
         self._find_bulk()
         self._follow_back()
         return [step.node for step in self._steps if step.node is not None and step.use is _Use.HOST]
 
     def _find_bulk(self) -> None:
-        """Mark all values that are computed from a bulk value as bulk, except those that are known to be small."""
+        """Mark as bulk what is computed from a bulk value, unless it is certainly small."""
         waiting = deque(value for value in self._values if value.bulk)
         while waiting:
             for step in waiting.popleft().readers:
@@ -122,9 +116,7 @@ class DataFlow:
                     waiting += new_bulk
 
     def _follow_back(self) -> None:
-        """Propagate uses from results back to the inputs of each step. A node that reads or makes a bulk value runs on the
-        device, so its inputs are used there.
-        """
+        """Propagate uses backwards. A node that reads or computes a bulk value runs on the device."""
         for step in self._steps:
             step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.outputs))
         waiting = deque(value for value in self._values if value.use)
@@ -141,10 +133,7 @@ class DataFlow:
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """Add the nodes of a graph, and return the graph's outputs. `names`: the graph's inputs and the values of the graphs
-        around it, by name. The values that the graph defines are added to it. `sizes`: the number of elements of values with
-        known shapes, by name.
-        """
+        """Add the nodes of a graph, and return its outputs. Adds its values to `names`."""
         own = names.maps[0]
         for tensor in graph.initializer:
             own.setdefault(tensor.name, self._value(element_count(tensor)))
@@ -159,7 +148,6 @@ class DataFlow:
         return [names.get(value.name) for value in graph.output]
 
     def _body(self, graph: GraphProto, names: _Names) -> tuple[_Values, _Values]:
-        """Add a graph that a node contains. Return the graph's inputs and outputs."""
         sizes = _sizes(graph)
         inputs = {value.name: self._value(sizes.get(value.name)) for value in graph.input}
         outputs = self._graph(graph, names.new_child(dict(inputs)), sizes)
@@ -192,8 +180,9 @@ class DataFlow:
             self._step(node, [value for number, value in enumerate(inputs) if number not in not_data], outputs)
 
     def _loop(self, states: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
-        """Add the flow through a Loop. `states`: the initial state variables. `body_inputs`: the number of the iteration, a
-        condition, and state variables. `body_outputs`: a condition, state variables, and the iteration's parts of scan outputs.
+        """Add the flow through a Loop.
+        `body_inputs`: iteration number, condition, state variables.
+        `body_outputs`: condition, state variables, scan outputs.
         """
         self._add_uses(body_outputs[:1], _Use.HOST)
         self._pass(states, body_inputs[2:])
@@ -202,16 +191,14 @@ class DataFlow:
         self._pass(body_outputs[1:], outputs)
 
     def _scan(self, states: int, inputs: _Values, outputs: _Values, body_inputs: _Values, body_outputs: _Values) -> None:
-        """Add the flow through a Scan. `states`: the number of state variables, which are the first inputs and outputs."""
+        """Add the flow through a Scan. The first `states` inputs and outputs are state variables."""
         self._pass(inputs, body_inputs)
         self._pass(inputs[:states], outputs)
         self._pass(body_outputs[:states], body_inputs)
         self._pass(body_outputs, outputs)
 
     def _unknown(self, inputs: _Values, outputs: _Values, bodies: Sequence[tuple[_Values, _Values]]) -> None:
-        """Add a node with graphs inside it for which it is not known how elements flow. All that it reads is used on the
-        device.
-        """
+        """Add a node with unknown flow through its subgraphs. All that it reads is used on the device."""
         unknown = [*outputs, *(value for body_inputs, _ in bodies for value in body_inputs)]
         for value in unknown:
             if value is not None:
@@ -228,14 +215,10 @@ class DataFlow:
         self._steps.append(step)
 
     def _pass(self, sources: _Values, targets: _Values) -> None:
-        """Add a step from each source to the target at the same position. Positions without a source or a
-        target are skipped.
-        """
         for source, target in zip(sources, targets, strict=False):
             self._step(None, [source], [target])
 
 
 def _sizes(graph: GraphProto) -> dict[str, int]:
-    """Return the number of elements of each value in a graph that has a known shape, by name."""
     types = {value.name: type_of_value(value) for value in (*graph.value_info, *graph.output, *graph.input)}
     return {name: math.prod(type_.numbers) for name, type_ in types.items() if type_.numbers is not None}

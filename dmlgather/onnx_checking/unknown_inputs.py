@@ -1,4 +1,4 @@
-"""Findings that say which facts about a node's inputs are missing."""
+"""Findings that name missing facts about a node's inputs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from dmlgather.wording import printable
 
 
 def undefined_name(role: str, name: str, reason: str) -> Finding:
-    """Return the finding that an input has a name that is not defined when the node runs. `role`: the input. `reason`: why it
-    is not defined.
-    """
+    """Return the finding that the name of input `role` is undefined when the node runs."""
     remedy = "correct the name"
     if reason not in (NOWHERE, OWN):
         remedy = "sort the nodes, so that each comes after those whose outputs it reads"
@@ -33,9 +31,7 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
 
 
 def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
-    """Return the finding that no sizes were found for which all tensors of the node have elements. `symbols`: the node's
-    unknown sizes. `origins`: the model input that each unknown size depends on.
-    """
+    """Return the finding that no sizes were found for which no tensor is empty."""
     names = ", ".join(map(printable, symbols))
     return CODES["EXP302"].finding(
         "data",
@@ -46,9 +42,7 @@ def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Findin
 
 
 def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield a finding for each input that is not known well enough: a type or shape is missing, or the elements of starts,
-    ends, axes or steps.
-    """
+    """Yield a finding for each input that is not known well enough."""
     for role, value in node.roles.items():
         name, is_array, origin = printable(value.name), role in node.arrays, _origin(value)
         if is_array and (value.type.dtype is None or value.type.shape is None):
@@ -93,15 +87,13 @@ def missing_facts(node: ModelNode, sizes: Sizes, origins: Mapping[str, str]) -> 
 
 
 def _deciding_inputs(symbols: Iterable[str], origins: Mapping[str, str]) -> str:
-    """Return the end of a message: which inputs of the model decide these unknown sizes. It is empty if no such
-    input is known.
-    """
+    """Name the model inputs that decide these sizes, or return ""."""
     names = dict.fromkeys(repr(printable(origins[symbol])) for symbol in symbols if symbol in origins)
     return f"; they depend on the model's input{'s' * (len(names) > 1)} {', '.join(names)}" if names else ""
 
 
 def _origin(value: NodeValue) -> str:
-    """Return the end of a message: why the elements of an input are not known. It is empty if they are known."""
+    """Say why the elements of an input are unknown, or return ""."""
     if not isinstance(value.elements, Unknown):
         return ""
     decided_by = value.elements.decided_by
@@ -110,9 +102,7 @@ def _origin(value: NodeValue) -> str:
 
 
 def function_attribute(error: UnknownTypeError | UnknownValueError) -> Finding:
-    """Return the finding that a node takes an attribute from its local function, so that the value may differ from call to
-    call.
-    """
+    """Return the finding that an attribute may differ between the calls of a local function."""
     return CODES["EXP302"].finding(
         error.input,
         expected="one value for all calls of the function",

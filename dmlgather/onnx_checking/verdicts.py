@@ -1,4 +1,4 @@
-"""DirectML's verdict on a node of a model at a feature level. Some sizes of the node may be unknown."""
+"""DirectML's verdict on a node at a feature level. Some sizes may be unknown."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ from dmlgather.wording import printable
 
 @dataclass(frozen=True)
 class Judgement:
-    """DirectML's verdict on a node, with its reasons. `findings`: why DirectML refuses the node, or which facts are missing.
-    `taken`: the DirectML operators that run the node at the level of the check. `lowest`: the DirectML operators at the lowest
-    level that takes the node. `within`: the conditions on unknown sizes under which `lowest` runs the node. `call`: the node's
-    operator with known types and sizes; None if one is not known. `beyond`: a finding about the first constant index that is
-    out of range in onnxruntime, which counts negative indices from the end in every opset. `symbols`: the names of the node's
-    unknown sizes.
+    """DirectML's verdict on a node, with its reasons.
+    `lowest`: the DirectML operators at the lowest level that takes the node.
+    `within`: the conditions on unknown sizes under which `lowest` runs the node.
+    `beyond`: a finding about a constant index that onnxruntime refuses. There, negative indices always count from the end.
     """
 
     verdict: Verdict
@@ -54,13 +52,11 @@ class Judgement:
 
 
 WRONG = ("EXP101", "EXP111", "EXP304")
-"""Codes of errors that are errors on every device, not only for DirectML."""
+"""Codes of errors on every device, not only for DirectML."""
 
 
 def for_shape_computation(judgement: Judgement) -> Judgement:
-    """Return the judgement of a shape computation: its verdict is `host`, unless the node has an error that is one on every
-    device. `judgement`: what DirectML says of the node if it has to run it.
-    """
+    """Return the judgement of a shape computation: `host`, unless the node is wrong on every device."""
     is_wrong = any(finding.code in WRONG for finding in judgement.findings)
     return judgement if is_wrong else Judgement(Verdict.HOST, call=judgement.call)
 
@@ -77,10 +73,9 @@ def judge(
     clamped: bool = False,
     given: Mapping[str, int] = NO_SIZES,
 ) -> Judgement:
-    """Return DirectML's verdict on a node at a feature level. `sizes`: the expressions behind the names of sizes in the model.
-    `origins`: the model input that each unknown size depends on. `clamped`: True if bounds that depend on sizes may lie outside
-    their axes, so that ONNX clamps them. `given`: numbers for unknown sizes. They decide only whether the judgement has a
-    `call`.
+    """Return DirectML's verdict on a node at a feature level.
+    `clamped`: True if symbolic bounds may lie outside their axes. ONNX clamps them.
+    `given`: numbers for unknown sizes. They affect only the judgement's `call`.
     """
     undefined = tuple(undefined_name(role, value.name, value.undefined) for role, value in node.roles.items() if value.undefined)
     if undefined:
@@ -113,9 +108,7 @@ def judge(
 
 
 def _call(node: ModelNode, own_sizes: NodeSizes, given: Mapping[str, int]) -> KnownCall | None:
-    """Return the node's operator with the sizes in `given`. Return None if `given` lacks one of the node's sizes, or if the
-    node breaks a rule of its operator with these sizes.
-    """
+    """Return the operator with the sizes in `given`, or None if one is missing or breaks a rule."""
     if not given.keys() >= set(own_sizes.symbols):
         return None
     shapes = {role: own_sizes.concrete(shape, given) for role, shape in own_sizes.shapes.items()}
@@ -129,13 +122,11 @@ COUNTING = 11
 
 
 Trial = tuple[Mapping[str, int], Problem]
-"""Numbers for the unknown sizes of a node, and the node's operator with these sizes."""
+"""Numbers for a node's unknown sizes, and the operator with these sizes."""
 
 
 def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterator[Trial]:
-    """Yield the node's operator with each set of sizes in `trial`. Raises TypeError or ValueError if the node breaks a rule of
-    its operator. If there is only one trial, the message includes its sizes.
-    """
+    """Yield the operator with each set of sizes in `trial`. TypeError or ValueError for an ill-formed node."""
     for values in trial.values:
         shapes = {role: own_sizes.concrete(shape, values) for role, shape in own_sizes.shapes.items()}
         try:
@@ -147,9 +138,7 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
-    """Return the judgement of a node that was tried with several sets of sizes. DirectML takes the node if it takes all trials.
-    `trials`: trials with ordinary sizes come first. `conditions`: the conditions on sizes under which no tensor is empty.
-    """
+    """Judge a node by its trials, ordinary sizes first. DirectML takes the node if it takes all trials."""
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
     lowest = max(forms, key=lambda form: form.level) if len(forms) == len(trials) else None
@@ -173,9 +162,7 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Return the findings of a trial with the trial's sizes in their texts. A finding about the output's data type is dropped
-    if the input's data type has the same finding.
-    """
+    """Add the trial's sizes to findings. Findings about the output that repeat those about the input are dropped."""
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
         finding.model_copy(update={"got": f"{finding.got}{_with_sizes(sizes)}"})
@@ -185,7 +172,6 @@ def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple
 
 
 def _with_sizes(sizes: Mapping[str, int]) -> str:
-    """Return the end of a message that states sizes: " (with N = 2)". It is empty if there are none."""
     shown = ", ".join(f"{printable(name)} = {size}" for name, size in sizes.items())
     return f" (with {shown})" if shown else ""
 
@@ -196,13 +182,13 @@ _lowest = lru_cache(maxsize=1024)(EXPORTER.lowest)
 
 
 def lowest_level(problem: Problem) -> FeatureLevel | None:
-    """Return the lowest feature level at which DirectML can execute a problem, or None if no level can."""
+    """Return the lowest feature level at which DirectML can run a problem, or None."""
     lowest = _lowest(problem)
     return None if lowest is None else lowest[0]
 
 
 def refusal(problem: Problem) -> tuple[Finding, ...]:
-    """Return the reasons why the newest feature level does not take a problem; empty if it does."""
+    """Return why the newest feature level refuses a problem, or () if it does not."""
     result = _expressed(problem, max(FeatureLevel))
     return result.findings if isinstance(result, Report) else ()
 
@@ -210,10 +196,7 @@ def refusal(problem: Problem) -> tuple[Finding, ...]:
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
-    """Return a finding about the first constant index that is out of range whatever the unknown sizes are. Return None if there
-    is none. `values`: the sizes in `problem`. `only_separately`: True if each index is in range for some sizes, but no sizes
-    suit all indices.
-    """
+    """Return a finding about the first constant index that is out of range for all unknown sizes, or None."""
     indices = node.numbers.get("indices")
     if indices is None:
         return None

@@ -1,10 +1,8 @@
-"""Constant folding: the values of tensors that follow from constants and from the shapes of other tensors, even if some sizes
-are symbolic.
+"""Constant folding: values that follow from constants and shapes, even with symbolic sizes.
 
-If all inputs of a node are known numbers, the function in its operator entry computes the outputs. If the entry has no
-function, ONNX's reference evaluator computes them, which is slower. If some elements are symbolic sizes, there are two cases.
-For an operator that moves elements, the function runs on the positions of the elements. For an operator that computes elements,
-the entry has a rule for symbolic sizes.
+If all inputs are numbers, the operator entry's `run` function computes the outputs. Without one, ONNX's reference evaluator
+does, which is slower. With symbolic sizes, an operator that moves elements runs on the elements' positions. An operator that
+computes elements has a rule in its entry.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 
 
 def fold(call: KnownNode) -> list[Value]:
-    """Compute the outputs of a node as far as they are known before the model runs. Return an Unknown for each other output.
-    The node must have an operator in ONNX's own domain.
-    """
+    """Compute the outputs of a node as far as they are known before the run."""
     node = call.node
     try:
         outputs = _folded(call)
@@ -60,7 +56,6 @@ def _folded(call: KnownNode) -> list[Value] | Unknown:
 
 
 def _by_entry(call: KnownNode) -> list[Value] | Unknown:
-    """Compute the output with the rule in the operator entry that accepts symbolic sizes."""
     output = entry_of(call.node).computed(call)
     if output is None:
         return _why(call)
@@ -80,9 +75,7 @@ def _why(call: KnownNode) -> Unknown:
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
-    """Return the reason why a node's outputs are not known. `values`: the values of its inputs. `passes_on`: True if the
-    outputs could be computed from known inputs. Then the reason is an unknown input, if there is one.
-    """
+    """Return the reason why a node's outputs are unknown. `passes_on`: True if it may be an unknown input."""
     unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
     of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
@@ -94,9 +87,7 @@ def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on
 
 
 def _may_be_partly(call: KnownNode) -> bool:
-    """Return True for a Concat whose output may be partly known, because only some of its inputs are known. The inputs must be
-    small and have known shapes.
-    """
+    """Return True for a Concat with a partly known output."""
     if call.node.op_type != "Concat" or not any(map(is_known, call.values)):
         return False
     pairs = zip(call.types, call.values, strict=True)
@@ -104,17 +95,12 @@ def _may_be_partly(call: KnownNode) -> bool:
 
 
 def _small(type_: PartialType) -> tuple[int, ...] | None:
-    """Return the shape of a tensor with at most KEPT_ELEMENTS elements. Return None if the tensor is larger or its shape is not
-    known.
-    """
+    """Return the shape of a tensor with at most KEPT_ELEMENTS elements, or None."""
     return None if type_.numbers is None or math.prod(type_.numbers) > KEPT_ELEMENTS else type_.numbers
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:
-    """Compute the outputs of an operator that moves elements, such as Concat or Slice, if some elements are symbolic sizes. All
-    elements are listed in `pool`, and the operator runs on their positions in `pool`. Position 0 is the number 0, because Pad
-    fills with 0.
-    """
+    """Run the operator on the positions of elements in `pool`. Position 0 has the 0 that Pad fills with."""
     inputs = entry_of(call.node).moves
     # Concat of [N, 3] and [7]: `pool` is [0, N, 3, 7]. The operator joins [1, 2] and [3]. Its output [1, 2, 3] means [N, 3, 7].
     pool: list[Element] = [0]
@@ -157,9 +143,7 @@ def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | 
 
 @dataclass(frozen=True, eq=False)
 class _OpenSize:
-    """A size that is unknown or symbolic, inside the shape of a ShapeArray. The function of an operator may copy it. Comparing
-    it raises TypeError, so a function that needs the number fails.
-    """
+    """A size that is no number. It can be copied, but comparing it raises TypeError."""
 
     size: Size
 
@@ -170,10 +154,7 @@ class _OpenSize:
 
 
 def moved_shapes(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shapes of an operator that moves elements, such as Transpose, if some sizes are unknown or symbolic.
-    The operator's function runs on ShapeArrays, which have no elements. Return None if the operator has no function, or if it
-    needs the elements of an unknown input.
-    """
+    """Compute the output shapes of an operator that moves elements, by running it on ShapeArrays."""
     entry = entry_of(call.node)
     if entry.moves == () or entry.run is None or in_family(call.node):
         return None

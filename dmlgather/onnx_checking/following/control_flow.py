@@ -1,4 +1,4 @@
-"""The values and types of the outputs of If, Loop and Scan, and the branch that an If takes."""
+"""The outputs of If, Loop and Scan, and the branch that an If takes."""
 
 from __future__ import annotations
 
@@ -21,23 +21,17 @@ if TYPE_CHECKING:
 BRANCHES = ("else_branch", "then_branch")
 
 MOST_ITERATIONS = KEPT_ELEMENTS
-"""The most iterations of a Loop that are computed one by one. Beyond this, the outputs are unknown. Loops that compute a shape
-have fewer iterations.
-"""
+"""Limit of iterations to compute. Loops that compute a shape have fewer."""
 
 MOST_WIDENINGS = 4
-"""The most passes over a Loop's body to find types that are true in every iteration. Beyond this, the types are unknown."""
+"""Limit of passes over a Loop's body to find types that hold in every iteration."""
 
 Run = Callable[["GraphProto", Mapping[str, Value], Mapping[str, PartialType]], Scope | None]
-"""A function that visits the nodes of a subgraph. Its arguments are the subgraph, the known values of its inputs, and their
-types. It returns the scope with all values and types, or None if the visit takes too many steps.
-"""
+"""Visits a subgraph with these input values and types. Returns None after too many steps."""
 
 
 def taken_branch(node: NodeProto, scope: Scope) -> str | None:
-    """Return the attribute with the branch that an If takes: "then_branch" or "else_branch". Return None if the condition is
-    not known, and for other operators.
-    """
+    """Return the attribute with the branch that an If takes, if it is known."""
     if node.op_type != "If" or node.domain not in DOMAINS or len(node.input) != 1:
         return None
     condition = scope.value(node.input[0])
@@ -47,9 +41,7 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the values and types of an If's outputs in `scope`. They are those of the branch that the If takes. If the
-    condition is not known, they are what is true for both branches. `inside`: the scope of each branch, by attribute name.
-    """
+    """Store the outputs of an If: those of the taken branch, or what is true for both."""
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])
@@ -65,10 +57,7 @@ def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) ->
 
 
 def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | None:
-    """Return a message if the two branches of an If give the same output different data types. Return None if they do not. ONNX
-    and onnxruntime refuse such a model even if one branch is never taken. `inside`: the scope of each branch, by attribute
-    name.
-    """
+    """Return a message if an output's data type depends on the branch. ONNX refuses that even if one branch never runs."""
     scopes = [inside[branch] for branch in BRANCHES if branch in inside] if node.op_type == "If" else []
     for name, results in zip(node.output, zip(*(inner.results for inner in scopes), strict=False), strict=False):
         types = [inner.type(result) for inner, result in zip(scopes, results, strict=True)]
@@ -79,10 +68,7 @@ def differing_branches(node: NodeProto, inside: Mapping[str, Scope]) -> str | No
 
 
 def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], list[PartialType]] | None:
-    """Compute the outputs of a Loop by visiting its body once for each iteration. Return their values and types. Return None if
-    a condition is not known, if there are more than MOST_ITERATIONS iterations, and for other operators. `run`: visits the
-    body.
-    """
+    """Compute a Loop iteration by iteration. Return the values and types of its outputs, or None."""
     body = _body(node)
     if body is None:
         return None
@@ -117,9 +103,8 @@ def loop_results(node: NodeProto, scope: Scope, run: Run) -> tuple[list[Value], 
 
 
 def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return types of a Loop's outputs that are true after any number of iterations. The types of carried values are loop
-    invariants: they are true before the first iteration, and each iteration preserves them. Return None if no such types are
-    found, and for other operators. `run`: visits the body.
+    """Return types of a Loop's outputs that hold after any number of iterations, or None. They are loop invariants: they hold
+    before the first iteration, and each iteration preserves them.
     """
     body = _body(node)
     if body is None:
@@ -140,9 +125,7 @@ def loop_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | None:
-    """Return the types of a Scan's outputs. A state variable has the same shape in all iterations, as ONNX requires. Return
-    None if the types are not found, and for other operators. `run`: visits the body.
-    """
+    """Return the types of a Scan's outputs, or None if they are not found."""
     body = next((graph for name, graph in subgraphs(node) if name == "body"), None)
     types = None if body is None or node.op_type != "Scan" else scan_body_types(node, body, scope.type)
     if body is None or types is None or len(body.output) != len(node.output):
@@ -161,9 +144,7 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
-    """Return the types of the inputs of a Scan's body: the state variables, then one slice of each scan input. Return None if
-    body and node have different numbers of inputs, as always in opset 8. `type_of`: returns the type of a value by its name.
-    """
+    """Return the types of a Scan body's inputs: state variables, then slices of scan inputs. None in opset 8."""
     types, count = list(map(type_of, node.input)), _scan_input_count(node)
     if len(body.input) != len(types) or count > len(types):
         return None
@@ -177,15 +158,13 @@ def _scan_input_count(node: NodeProto) -> int:
 
 
 def _axes(node: NodeProto, name: str, count: int) -> list[int]:
-    """Return a list of axes from an attribute of a Scan. `count`: the length that the list must have. If the attribute is
-    missing or has another length, all axes are 0.
-    """
+    """Return `count` axes from an attribute, or zeros if it has another length."""
     axes = next((list(each.ints) for each in node.attribute if each.name == name), [])
     return axes if len(axes) == count else [0] * count
 
 
 def _without_axis(type_: PartialType, axis: int) -> PartialType:
-    """Return the type of a tensor after one axis has been removed, as for a slice of size 1 along this axis."""
+    """Return the type of a tensor without one axis."""
     if type_.shape is None or not -len(type_.shape) <= axis < len(type_.shape):
         return type_.sized(None)
     position = axis % len(type_.shape)
@@ -193,7 +172,7 @@ def _without_axis(type_: PartialType, axis: int) -> PartialType:
 
 
 def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
-    """Return the type of a stack of `size` tensors of the same type. `axis`: the new axis along which they are stacked."""
+    """Return the type of a stack of `size` tensors along a new axis."""
     if type_.shape is None or not -len(type_.shape) <= axis + (axis < 0) <= len(type_.shape):
         return type_.sized(None)
     position = axis % (len(type_.shape) + 1)
@@ -201,9 +180,7 @@ def with_axis(type_: PartialType, axis: int, size: Size) -> PartialType:
 
 
 def _body(node: NodeProto) -> GraphProto | None:
-    """Return the body of a Loop. Return None for other operators, and if the numbers of inputs and outputs of body and node do
-    not match.
-    """
+    """Return the body of a Loop, or None if its inputs or outputs do not match the node's."""
     bodies = [graph for name, graph in subgraphs(node) if name == "body"]
     if node.op_type != "Loop" or len(bodies) != 1 or len(node.input) < 2:
         return None

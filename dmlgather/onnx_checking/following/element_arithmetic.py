@@ -1,4 +1,4 @@
-"""Arithmetic on the elements of tensors, if an element may be a number, a symbolic size or unknown."""
+"""Arithmetic on tensor elements that are numbers, symbolic sizes or unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array, Unknown, plain
 
 Element = int | float | str | Unknown
-"""An element of a tensor: a number, the text of a symbolic size, or an Unknown with the reason why it is not known."""
+"""A number, a symbolic size, or an Unknown."""
 
 
 def _and(one: Element, two: Element) -> Element:
@@ -48,34 +48,25 @@ _RELATIONS: Mapping[str, tuple[str, bool]] = {
     "greater": (">", True),
     "greater_equal": (">=", True),
 }
-"""For each comparison: the sign that `Sizes.compare` takes, and the answer that makes the comparison true. "not_equal" is true
-if "=" is False.
-"""
+"""For each comparison: the relation of `Sizes.compare`, and the answer that makes it true."""
 
 _LOGIC: Mapping[str, Callable[..., Element]] = {"and": _and, "or": _or, "not": _not, "where": _select}
-"""Operations on bools with unknown operands. For example, False and Unknown is False."""
+"""Operations on bools that may be unknown. For example, False and Unknown gives False."""
 
 
 def folded(operation: str) -> Callable[..., Any]:
-    """Return an element rule that applies a binary operation to the operands from left to right, as `functools.reduce` does.
-    The rule's arguments are an Arithmetic and the operands.
-    """
+    """Return an element rule that applies a binary operation to the operands from left to right."""
     return lambda compute, *operands: compute.fold(operation, operands)
 
 
 def applied(operation: str) -> Callable[..., Any]:
-    """Return an element rule that applies an operation to its operands. The rule's arguments are an Arithmetic and the
-    operands.
-    """
+    """Return an element rule that applies an operation to its operands."""
     return lambda compute, *operands: compute(operation, *operands)
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Computes with the elements of one node's inputs. `sizes`: the symbolic sizes of the model. `unknown`: a function that
-    makes an Unknown; its arguments are the reason, and the sizes that the reason is about. `integers`: True if the elements are
-    integers, so quotients are rounded. `attributes`: the attributes of the node with a single number.
-    """
+    """Computes with the elements of one node's inputs. `unknown`: makes an Unknown from a reason and sizes."""
 
     sizes: Sizes
     unknown: Callable[..., Unknown]
@@ -83,9 +74,7 @@ class Arithmetic:
     attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
-        """Apply an operation to elements. `operation`: an arithmetic operation of `Sizes.compute`, a comparison such as
-        "less_equal", or "and", "or", "not" or "where". The result is an Unknown if it is not known.
-        """
+        """Apply an operation: one of `Sizes.compute`, a comparison such as "less_equal", "and", "or", "not" or "where"."""
         if operation in _LOGIC:
             return _LOGIC[operation](*operands)
         if operation in _RELATIONS:
@@ -106,15 +95,11 @@ class Arithmetic:
         return result
 
     def fold(self, operation: str, operands: Sequence[Element]) -> Element:
-        """Apply a binary operation to the operands from left to right, as `functools.reduce` does. There must be at least one
-        operand.
-        """
+        """Apply a binary operation to one or more operands from left to right."""
         return reduce(partial(self, operation), operands)
 
     def compare(self, left: Element, relation: str, right: Element) -> bool | Unknown:
-        """Compare two elements. Return True or False if the answer is the same for all values of the symbols, otherwise an
-        Unknown. `relation`: a key of `expressions.RELATIONS`, such as "<=".
-        """
+        """Compare two elements. Return an Unknown if the answer depends on symbols. `relation`: "<=", for example."""
         numbers = self._plain((left, right))
         if isinstance(numbers, Unknown):
             return numbers
@@ -133,10 +118,7 @@ class Arithmetic:
 
 
 def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:
-    """Apply an element rule to each element of the inputs, with NumPy's broadcasting. `rule`: its arguments are `compute` and
-    one element of each input. `inputs`: the arrays; None for an input that is left out. `dtype`: the data type of the output.
-    ValueError if the shapes cannot be broadcast, or if the output has more than KEPT_ELEMENTS elements.
-    """
+    """Apply a rule to each element, with NumPy's broadcasting. ValueError for more than KEPT_ELEMENTS elements."""
     shape = np.broadcast_shapes(*(array.shape for array in inputs if array is not None))
     count = math.prod(shape)
     if count > KEPT_ELEMENTS:
@@ -146,15 +128,13 @@ def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Arr
 
 
 def range_length(compute: Arithmetic, start: Element, limit: Element, step: Element) -> KnownSize | None:
-    """Return the number of elements in the output of ONNX's Range, or None if it is not known."""
+    """Return the number of elements in ONNX's Range, or None."""
     length = compute("maximum", compute("ceil", compute("divide", compute("subtract", limit, start), step)), 0)
     return length if isinstance(length, int | str) else None
 
 
 def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Build an array from elements. Its data type is `dtype` if all elements are numbers, otherwise object. An integer outside
-    the range of `dtype` becomes an Unknown.
-    """
+    """Build an array, of objects if not all elements are numbers. Integers outside `dtype` become Unknown."""
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         too_large = Unknown(f"a number that {dtype.name} does not hold")

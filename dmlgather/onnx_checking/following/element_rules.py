@@ -1,6 +1,4 @@
-"""Rules that compute the elements of outputs from inputs with symbolic sizes. Some rules compute a single element, and others
-the whole output.
-"""
+"""Rules that compute output elements from inputs with symbolic sizes."""
 
 from __future__ import annotations
 
@@ -17,28 +15,24 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode
 from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Unknown, Value, is_known
 
 WIDE = frozenset(("int32", "int64", "uint32", "uint64", "float32", "float64"))
-"""Numeric data types that can hold every size. float32 rounds integers above 2^24, but models do not have such sizes."""
+"""Data types that can hold every size. float32 rounds integers above 2^24, but models have no such sizes."""
 
 # Rules for one element of the output. The arguments are the elements of the inputs at one position.
 
 
 def divide(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Divide two elements. The quotient of integers is rounded towards 0."""
+    """Divide two elements. Quotients of integers are rounded towards 0."""
     return compute("truncate_divide" if compute.integers else "divide", left, right)
 
 
 def modulo(compute: Arithmetic, left: Any, right: Any) -> Any:
-    """Return the remainder of a division, as ONNX's Mod. It has the sign of the divisor. If the attribute `fmod` is 1, or for
-    floats, it has the sign of the dividend.
-    """
+    """Return ONNX's Mod: the remainder has the divisor's sign. With `fmod` or floats, it has the dividend's sign."""
     truncates = compute.attributes.get("fmod", 0) or not compute.integers
     return compute("truncate_modulo" if truncates else "floor_modulo", left, right)
 
 
 def clip(compute: Arithmetic, value: Any, min: Any = None, max: Any = None) -> Any:  # noqa: A002 - ONNX's names
-    """Limit a number to the range from `min` to `max`. If `min` exceeds `max`, the result is `max`. Before version 11 of Clip,
-    `min` and `max` are attributes.
-    """
+    """Limit a number. If `min` exceeds `max`, the result is `max`."""
     min, max = compute.attributes.get("min", min), compute.attributes.get("max", max)  # noqa: A001 - as above
     above = value if min is None else compute("maximum", value, min)
     return above if max is None else compute("minimum", above, max)
@@ -50,7 +44,7 @@ def relu(compute: Arithmetic, value: Any) -> Any:
 
 
 def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
-    """Raise an element to a power. The exponent must be 1, 2 or 3; for other exponents the result is unknown."""
+    """Raise an element to the power 1, 2 or 3. Other powers are unknown."""
     if isinstance(exponent, int | float) and exponent in (1, 2, 3):
         return compute.fold("multiply", [base] * int(exponent))
     return Unknown("a power of a size that is not known")
@@ -60,9 +54,7 @@ def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
-    """Return a rule for an operator that reduces along axes, such as ReduceMax. `operation`: the binary operation that combines
-    two elements.
-    """
+    """Return a rule for an operator such as ReduceMax. `operation` combines two elements."""
 
     def rule(call: KnownNode) -> Value:
         axes: Sequence[int] | None = call.ints("axes")
@@ -86,9 +78,7 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
 
 
 def cast(call: KnownNode) -> Value:
-    """Convert elements to another data type, as ONNX's Cast. Symbolic sizes become Unknown if the new type cannot hold every
-    size.
-    """
+    """Convert elements to another data type. Sizes become Unknown if it cannot hold every size."""
     target, source, compute = data_type(call.integers["to"]), call.data, call.arithmetic()
     if target is None:
         raise ValueError("to is no data type")
@@ -108,7 +98,7 @@ def cast(call: KnownNode) -> Value:
 
 
 def range_elements(call: KnownNode) -> Value | None:
-    """Return the elements of ONNX's Range. Return None if their number is not known or exceeds KEPT_ELEMENTS."""
+    """Return the elements of ONNX's Range, or None if there are too many or unknown ones."""
     start, limit, step = (np.asarray(value).item(0) for value in call.values)
     compute = call.arithmetic(call.data)
     number = range_length(compute, start, limit, step)
@@ -118,7 +108,7 @@ def range_elements(call: KnownNode) -> Value | None:
 
 
 def shape(call: KnownNode) -> Value:
-    """Return the output of ONNX's Shape: the sizes of the first input, each a number or symbolic."""
+    """Return the output of ONNX's Shape."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes
@@ -128,7 +118,7 @@ def shape(call: KnownNode) -> Value:
 
 
 def size(call: KnownNode) -> Value:
-    """Return the output of ONNX's Size: the product of the first input's sizes."""
+    """Return the output of ONNX's Size."""
     sizes = _sizes(call)
     if isinstance(sizes, Unknown):
         return sizes

@@ -1,6 +1,4 @@
-"""Finds the gathers and slices in a model, its subgraphs and its local functions, with all that is known about their inputs
-before the model runs.
-"""
+"""Finds the gathers and slices of a model, with all that is known before it runs."""
 
 from __future__ import annotations
 
@@ -41,15 +39,11 @@ if TYPE_CHECKING:
 # ONNX's shape inference only goes forwards, and stops at a value of unknown shape.
 
 MOST_ROUNDS = 8
-"""The most passes over a graph to infer ranks. A pass visits all nodes forwards and then backwards, so a rank travels along a
-whole chain of nodes in one pass.
-"""
+"""Limit of passes to infer ranks. A rank travels along a whole chain of nodes in one pass."""
 
 
 def learn_ranks(graph: GraphProto, scope: Scope) -> None:
-    """Infer the unknown ranks of the values in a graph from the known ranks of other values, and store them in `scope`. Ranks
-    that shape inference confirms are used first. Ranks that are only declared are used for what remains.
-    """
+    """Infer unknown ranks and store them in `scope`. Ranks that are only declared are used last."""
     lacking = {name for name in (*scope.values, *scope.types) if scope.type(name).shape is None}
     confirmed = _ranks(graph, scope, lacking, scope.unconfirmed)
     unconfirmed = _ranks(graph, scope, lacking - confirmed.keys(), set()) if scope.unconfirmed else {}
@@ -59,9 +53,7 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
 
 
 def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str]) -> dict[str, int]:
-    """Infer the ranks of values from the ranks of other values. `lacking`: the values without a known rank. `unsure`: values
-    with a rank that is only declared; it is not used, and it is inferred like an unknown one.
-    """
+    """Infer the ranks of the values in `lacking`, without using the ranks of those in `unsure`."""
     lacking |= unsure
     ranks: dict[str, int] = {}
 
@@ -85,17 +77,12 @@ def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str])
 
 
 CHANGING = "another value in each iteration of the"
-"""The start of the reason why a value is not known in a graph that runs several times. The kind of node follows, for example
-"Loop".
-"""
+"""The start of a reason why a value is unknown. The kind of node follows, for example "Loop"."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeValue:
-    """The known facts about an input or output of a node. `name`: empty for an input that is left out. `elements`: the known
-    elements, or an Unknown with the reason why none is known. `undefined`: the reason why the node cannot read this name, for
-    example because a later node defines it; None if it can.
-    """
+    """The known facts about an input or output. `undefined`: why the node cannot read this name, or None if it can."""
 
     name: str
     type: PartialType
@@ -110,10 +97,7 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class ModelNode:
-    """A gather or slice in a model. `place`: a path to the node that is unique in the model. `graph`: the path of the graph
-    that contains it. `index`: its position in that graph. `unreached`: the reason why no run of the model executes the node;
-    None if a run may execute it. `is_shape_computation`: True if the outputs serve only to compute shapes.
-    """
+    """A gather or slice in a model. `place`, `graph`: paths. `unreached`: why no run executes the node, or None."""
 
     place: str
     graph: str
@@ -127,43 +111,39 @@ class ModelNode:
 
     @property
     def roles(self) -> dict[str, NodeValue]:
-        """Return the inputs by their names in ONNX's operator schema, for example "data" and "indices"."""
+        """Return the inputs by their names in the schema, for example "data" and "indices"."""
         return dict(zip(INPUTS[self.proto.op_type], self.inputs, strict=False))
 
     @property
     def arrays(self) -> dict[str, NodeValue]:
-        """Return the inputs that may hold data unknown before the run, by their names in the schema. Others, such as the bounds
-        of a slice, must be known.
-        """
+        """Return the inputs that may hold data, by their names in the schema. Others must be known before the run."""
         return dict(zip(ARRAYS[self.proto.op_type], self.inputs, strict=False))
 
     @property
     def numbers(self) -> dict[str, Array]:
-        """Return the elements of the inputs in `arrays`, for those inputs that are completely known."""
+        """Return the elements of those inputs in `arrays` that are completely known."""
         return {role: value.elements for role, value in self.arrays.items() if is_known(value.elements)}
 
     @property
     def integers(self) -> dict[str, int]:
-        """Return the attributes that hold a single integer, by name."""
+        """Return the attributes that hold a single integer."""
         return integers_of(self.proto)
 
     @property
     def lacks_types(self) -> bool:
-        """Return True if the data type or the rank of an input is not known. Inputs that are left out or not defined do not
-        count.
-        """
+        """Return True if the type or rank of a defined input is unknown."""
         types = [value.type for value in self.inputs if value.name and not value.undefined]
         return any(type_.name is None or (type_.dtype is not None and type_.shape is None) for type_ in types)
 
 
 UNCALLED = "nothing calls the function"
-"""The reason why the nodes of a local function are never executed."""
+"""The reason why no run executes the nodes of a local function."""
 
 
 class UndefinedRead(NamedTuple):
-    """A name that is used before any node or input defines it, by a node or as the output of a graph. `place`: the path of the
-    node or graph. `role`: "outputs" for the output of a graph; empty for a node. `reason`: why the name is not defined.
-    `called`: False in a local function that nothing calls. `is_judged`: True if the node is a gather or slice.
+    """A name that is read before it is defined, by a node or as an output of a graph.
+    `role`: "outputs" for an output of a graph, else empty.
+    `called`: False in a local function that nothing calls.
     """
 
     place: str
@@ -175,9 +155,7 @@ class UndefinedRead(NamedTuple):
 
 
 class RepeatedNames(NamedTuple):
-    """A graph in which several nodes, or several values, have the same name. `graph`: the path of the graph. `names`: each
-    repeated name, with the number of nodes or values that have it. `called`: False in a local function that nothing calls.
-    """
+    """A graph with repeated names of nodes or of values. `called`: False for a local function that nothing calls."""
 
     graph: str
     names: Mapping[str, int]
@@ -187,15 +165,12 @@ class RepeatedNames(NamedTuple):
 @dataclass
 class ModelContents:
     """All that the check needs to know about a model.
-
-    `nodes`: the gathers and slices. `others`: the number of other nodes, by operator. `remarks`: for graphs in which shape
-    inference failed, the reason, by the path of the graph. `undefined`: names that are used before they are defined.
-    `repeated_names`: graphs in which several nodes have one name. `redefined`: graphs in which several values have one name.
-    `malformed`: other nodes that do not match their operator's schema, each with its path, the node, its opset and the reason.
-    `sizes`: the symbolic sizes. `origins`: for each symbol, the model input that decides it. `makers`: for each symbol, the
-    first node with an output of that size. `contradictions`: values with a declared type that contradicts the inferred one.
-    `runtime_types`: the types that onnxruntime uses where they differ from the inferred ones, by the path of the graph and the
-    name of the value.
+    `remarks`: why shape inference failed, by graph.
+    `repeated_names`, `redefined`: graphs with repeated names of nodes, and of values.
+    `malformed`: other nodes that break their operator's schema: place, node, opset, reason.
+    `origins`: the model input that decides each symbol.
+    `makers`: the first node with an output of each symbolic size.
+    `runtime_types`: types that onnxruntime uses in place of the inferred ones, by graph and value.
     """
 
     opsets: dict[str, int]
@@ -215,9 +190,7 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Visit all nodes of a model, and return what is known about them. The nodes of the main graph come first. Then come the
-    nodes of each local function, with what is true for all its calls.
-    """
+    """Visit the nodes of the main graph, then those of each local function, with what is true for all calls."""
     visitor = _Visitor(file)
     visitor.visit_model()
     return visitor.contents
@@ -228,14 +201,14 @@ class _Visitor:
         self.file, self.model, self.functions = file, file.model, file.functions
         self.calls: dict[Key, FunctionCall] = {}
         self.idle_calls: dict[Key, FunctionCall] = {}
-        """Calls of local functions that no run executes. They are used only for functions without other calls."""
+        """Calls that no run executes. They count only for functions without other calls."""
         self.flow = DataFlow(file.functions)
         self.places: set[str] = set()
         self.names = ModelSizes()
         self.propagation = Propagation(NodeRequests(file.limits, self.model.ir_version), file)
         self.overridable = self.model.ir_version >= 4
         self.unreached: str | None = None
-        """The reason why no run executes the visited graph, or None. Calls in such a graph are stored in `idle_calls`."""
+        """Why no run executes the visited graph, or None."""
         opsets = _opsets(self.model.opset_import, self.model.ir_version)
         self.contents = ModelContents(
             opsets, self.model.ir_version, sizes=self.names.sizes, origins=self.names.origins, makers=self.names.makers
@@ -265,9 +238,7 @@ class _Visitor:
         ]
 
     def _outermost(self, graph: GraphProto, path: str, scope: Scope, imports: Sequence[OperatorSetIdProto], remark: str) -> None:
-        """Visit the main graph or the graph of a local function, and all graphs inside it. `path`: empty for the main graph.
-        `remark`: the reason why shape inference failed, or empty.
-        """
+        """Visit the main graph or a local function. `remark`: why shape inference failed, or empty."""
         before = len(self.contents.nodes)
         for value in graph.input:
             self.names.note_origin(scope.types[value.name].shape, value.name)
@@ -321,9 +292,7 @@ class _Visitor:
         self.contents.undefined += [UndefinedRead(path, "outputs", *pair, called, False) for pair in missing.items()]
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
-        """Record the values among `names` whose declared type contradicts the inferred one. They are outputs of `node`, or
-        inputs of a graph inside it.
-        """
+        """Record contradictory types of these values, which are outputs of `node` or inputs of a subgraph."""
         for name in names:
             if name in scope.runtime_types:
                 self.contents.runtime_types[path, name] = scope.runtime_types[name]
@@ -336,9 +305,7 @@ class _Visitor:
                 self.contents.contradictions.append(contradiction)
 
     def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
-        """Raise FileError for a gather or slice if the model imports no opset for its domain, or has too many such nodes to
-        check.
-        """
+        """Raise FileError if the model has no opset for this gather or slice, or too many of them."""
         if opset is None:
             where = path or "its main graph"
             raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")
@@ -349,7 +316,7 @@ class _Visitor:
             )
 
     def _inside(self, node: NodeProto, place: str, scope: Scope, opsets: Mapping[str, int]) -> dict[str, Scope]:
-        """Visit the subgraphs in a node's attributes. Return their scopes, by attribute name."""
+        """Visit the subgraphs of a node. Return their scopes, by attribute name."""
         branch, unreached = taken_branch(node, scope), self.unreached
         inside: dict[str, Scope] = {}
         for attribute, graph in subgraphs(node):
@@ -370,9 +337,7 @@ class _Visitor:
         return inside
 
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
-        """Compare the declared types of a subgraph's inputs with those that follow from the inputs of the node around it. Where
-        shape inference did not confirm a declared type, use the type that follows from the node.
-        """
+        """Compare the declared types of a subgraph's inputs with those that follow from the outer node."""
         assert inner.outer is not None
         if node.op_type == "Scan":
             names = [value.name for value in graph.input]
@@ -404,17 +369,12 @@ class _Visitor:
 
 
 def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str, int]:
-    """Return the imported operator set versions, by domain. Before IR version 3, a model may import none; version 1 then
-    applies.
-    """
     opsets = {"" if entry.domain in DOMAINS else entry.domain: entry.version for entry in imports}
     return opsets or ({"": 1} if ir_version < 3 else {})
 
 
 def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -> tuple[NodeValue, ...]:
-    """Return what is known about the inputs or outputs of a node. `names`: their names. `node`: the node that reads them; None
-    for outputs.
-    """
+    """Return what is known about a node's inputs or outputs. `node`: None for outputs."""
     return tuple(
         NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names
@@ -422,7 +382,6 @@ def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -
 
 
 def _repeated(names: Iterable[str]) -> dict[str, int]:
-    """Return the names that occur more than once, with the number of occurrences. Empty names are ignored."""
     return {name: count for name, count in Counter(filter(None, names)).items() if count > 1}
 
 

@@ -1,8 +1,6 @@
-"""Functions that execute operators which move elements, such as Concat or Slice. The arguments are the parsed node and the
-input arrays. The result is the output array, or a list if there are several.
+"""Functions that execute operators which move elements, such as Concat or Slice.
 
-In place of an array with elements to be moved, a function also accepts a ShapeArray, which has no elements. Then the result
-shows only the output shapes.
+With a ShapeArray in place of an array, they compute only output shapes.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array
 
 @dataclass(frozen=True)
 class ShapeArray:
-    """Stands for an array of which only shape and data type are known. Functions for operators use it to compute output shapes.
-    A size may also be an object for an unknown size; such sizes can be copied, but not compared.
-    """
+    """An array without elements. A size may be an object for an unknown size: it is copied, but not compared."""
 
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
@@ -38,17 +34,15 @@ class ShapeArray:
         return len(self.shape)
 
     def reshape(self, shape: Sequence[Any]) -> ShapeArray:
-        """Return a ShapeArray with another shape, as `numpy.reshape`."""
+        """Return a ShapeArray with another shape."""
         return ShapeArray(tuple(shape), self.dtype)
 
     def transpose(self, order: Sequence[int]) -> ShapeArray:
-        """Return a ShapeArray with permuted dimensions, as `numpy.transpose`: dimension i of the result is dimension order[i]
-        of this array.
-        """
+        """Return a ShapeArray with permuted dimensions, as `numpy.transpose`."""
         return self.reshape([self.shape[axis] for axis in order])
 
     def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
-        """Return a ShapeArray after slicing the first dimensions. TypeError if one of their sizes is not a number."""
+        """Slice the first dimensions. TypeError if one of their sizes is not a number."""
         indices = [range(size) for size in self.shape]
         for axis, slice_ in enumerate(slices):
             indices[axis] = indices[axis][slice_]
@@ -56,7 +50,6 @@ class ShapeArray:
 
 
 def _concatenated(values: Sequence[Any], axis: int) -> Any:
-    """Concatenate arrays or ShapeArrays along an axis. ValueError if their shapes do not match."""
     types = [TensorType(value.shape, value.dtype) for value in values]
     first, axis = types[0], check_axis("axis", axis, types[0].rank, "the first input")
     for number, other in enumerate(types):
@@ -72,7 +65,6 @@ def _concatenated(values: Sequence[Any], axis: int) -> Any:
 
 
 MOST_DIMENSIONS = 64
-"""The most dimensions of a NumPy array."""
 
 
 class LargeResultError(Exception):
@@ -80,7 +72,6 @@ class LargeResultError(Exception):
 
 
 def _repeated(data: Any, shape: Sequence[int]) -> Any:
-    """Broadcast an array to a shape. LargeResultError if the result would have more than KEPT_ELEMENTS elements."""
     if isinstance(data, ShapeArray):
         return data.reshape(np.broadcast_shapes(shape, data.shape))
     if prod(shape) > KEPT_ELEMENTS:
@@ -113,7 +104,7 @@ def _problem(call: StatedNode, *inputs: Any) -> Any:
 
 
 def flatten(call: StatedNode, data: Any) -> Any:
-    """Execute ONNX's Flatten. The dimensions before the axis become the first dimension of the result, the others the second."""
+    """Execute ONNX's Flatten."""
     shape, axis = data.shape, call.attributes.get("axis", 1)
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, but data has rank {len(shape)}: expected {-len(shape)} … {len(shape)}")
@@ -122,14 +113,12 @@ def flatten(call: StatedNode, data: Any) -> Any:
 
 
 def expand(_: StatedNode, data: Any, shape: Any) -> Any:
-    """Execute ONNX's Expand. Data and target shape are broadcast together, so a size of 1 in `shape` keeps the size of the
-    data.
-    """
+    """Execute ONNX's Expand. A size of 1 in `shape` keeps the size of the data."""
     return _repeated(data, np.broadcast_shapes(data.shape, integers("Expand", "shape", shape)))
 
 
 def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
-    """Execute ONNX's Tile. Before version 6, it repeats the data along one axis only."""
+    """Execute ONNX's Tile. Before version 6, it repeats along one axis only."""
     sizes = data.shape
     if call.opset < 6:
         repeats = [np.asarray(repeats).item() if dimension == np.asarray(axis).item() else 1 for dimension in range(len(sizes))]
@@ -144,7 +133,7 @@ def tile(call: StatedNode, data: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def concat(call: StatedNode, *values: Any) -> Any:
-    """Execute ONNX's Concat. From version 4 on, the attribute `axis` is required."""
+    """Execute ONNX's Concat. From version 4 on, `axis` is required."""
     axis = call.attributes.get("axis", 1 if call.opset < 4 else None)
     if axis is None:
         raise ValueError("attribute axis is missing: Concat requires it")
@@ -152,9 +141,7 @@ def concat(call: StatedNode, *values: Any) -> Any:
 
 
 def split(call: StatedNode, data: Any, split: Any = None) -> list[Any]:
-    """Execute ONNX's Split, into parts of given sizes or into equal parts. From version 18 on, the last of equal parts may be
-    smaller.
-    """
+    """Execute ONNX's Split. From version 18 on, the last of equal parts may be smaller."""
     axis = check_axis("axis", call.attributes.get("axis", 0), len(data.shape), "the first input")
     size, outputs = data.shape[axis], len(call.node.output)
     sizes: Sequence[int] | None = call.attributes.get("split")

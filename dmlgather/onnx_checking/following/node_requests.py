@@ -1,4 +1,4 @@
-"""Questions to ONNX about single nodes: the types of the outputs, and their values if all inputs are known."""
+"""Questions to ONNX about the types and values of single nodes' outputs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
 
 NO_REDUCTION = "noop_with_empty_axes"
-"""An attribute of reductions that some versions of ONNX's reference evaluator ignore. Values of nodes with it are not computed.
-"""
+"""Some versions of ONNX's evaluator ignore this attribute, so nodes with it are not evaluated."""
 
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """The answer of ONNX about the outputs of a node. `types`: the inferred types, by name. `values`: the outputs that were
-    computed, by name.
-    """
+    """ONNX's answer about a node: the inferred types and computed values of its outputs, by name."""
 
     types: Mapping[str, PartialType] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -34,9 +31,7 @@ class NodeAnswer:
 
 @dataclass(frozen=True)
 class NodeRequests:
-    """Sends questions about the nodes of one model to ONNX. `limits`: the time and memory that ONNX may still use for the
-    model.
-    """
+    """Sends questions about the nodes of one model to ONNX."""
 
     limits: InferenceLimits
     ir_version: int
@@ -50,10 +45,7 @@ class NodeRequests:
         *,
         evaluates: bool = True,
     ) -> NodeAnswer:
-        """Infer the types of a node's outputs, and compute their values if all inputs are known. The node must have an operator
-        in ONNX's own domain and no subgraphs. `types`, `values`: one for each input. `evaluates`: False to infer only types.
-        The answer is empty if ONNX refuses the node or exceeds a limit.
-        """
+        """Infer the outputs' types, and their values if all inputs are known. The answer is empty if ONNX refuses the node."""
         from onnx import GraphProto, ModelProto, numpy_helper
 
         if self.limits.used_up:

@@ -1,4 +1,4 @@
-"""The form of an entry in the operator table, and the description of a node that the rules in an entry receive."""
+"""The form of an entry in the operator table, and the node that its rules receive."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ Shape = Sequence[Size]
 
 @dataclass(frozen=True)
 class KnownNode:
-    """A node with all that is known about its inputs. The rules in an operator entry receive it. `types`, `values`: one for
-    each input. `names`: the symbolic sizes of the model. `requests`: sends questions about nodes to ONNX.
-    """
+    """A node with all that is known about its inputs. Rules of operator entries receive it."""
 
     node: NodeProto
     opset: int
@@ -37,53 +35,49 @@ class KnownNode:
     requests: NodeRequests
 
     def ask(self, values: Sequence[Value | None]) -> NodeAnswer:
-        """Ask ONNX about the outputs of the node, with these values of its inputs."""
+        """Ask ONNX about the outputs, with these values of the inputs."""
         return self.requests.ask(self.node, self.opset, self.types, values)
 
     @cached_property
     def integers(self) -> dict[str, int]:
-        """Return the attributes that hold a single integer, by name."""
+        """Return the attributes that hold a single integer."""
         return integers_of(self.node)
 
     @property
     def data(self) -> np.dtype[Any]:
-        """Return the data type of the first input with a known data type. ValueError if there is none."""
+        """Return the first known data type of an input. ValueError if there is none."""
         dtype = next((type_.dtype for type_ in self.types if type_.dtype is not None), None)
         if dtype is None:
             raise ValueError("an input of unknown type")
         return dtype
 
     def arithmetic(self, dtype: np.dtype[Any] | None = None) -> Arithmetic:
-        """Return an object that computes with elements of the data type `dtype`."""
+        """Return an object that computes with elements of this data type."""
         integers = dtype is None or dtype.kind in "iu"
         floats = {attribute.name: attribute.f for attribute in self.node.attribute if attribute.HasField("f")}
         return Arithmetic(self.names.sizes, self.names.unknown, integers=integers, attributes={**self.integers, **floats})
 
     def shape(self, index: int) -> Shape | None:
-        """Return the shape of an input. Return None if the shape is not known or the input is left out. `index`: the number of
-        the input.
-        """
+        """Return the shape of an input, or None if it is unknown or the input is omitted."""
         return self.types[index].shape if self.has(index) else None
 
     def sizes(self, index: int) -> Shape:
-        """Return the shape of an input that must be known. ValueError if it is not. `index`: the number of the input."""
+        """Return the shape of an input. ValueError if it is unknown."""
         shape = self.shape(index)
         if shape is None:
             raise ValueError(f"input {index} of unknown shape")
         return shape
 
     def has(self, index: int) -> bool:
-        """Return True if the node has an input with number `index` that is not left out."""
+        """Return True if the node has this input."""
         return index < len(self.node.input) and bool(self.node.input[index])
 
     def ints(self, name: str) -> list[int] | None:
-        """Return an attribute that is a list of integers. Return None if it is left out."""
+        """Return an attribute that is a list of integers, or None."""
         return next((list(each.ints) for each in self.node.attribute if each.name == name and not each.ref_attr_name), None)
 
     def elements(self, index: int) -> list[Element] | None:
-        """Return the elements of a one-dimensional input. Single elements may be Unknown. Return None if their number is not
-        known. `index`: the number of the input.
-        """
+        """Return the elements of a one-dimensional input, or None if their number is unknown."""
         value: Value | None = self.values[index]
         if isinstance(value, np.ndarray):
             return value.reshape(-1).tolist()
@@ -93,78 +87,67 @@ class KnownNode:
         return [value or Unknown("")] * shape[0]
 
     def bounds(self, name: str, index: int) -> list[Element] | None:
-        """Return a list of integers, such as the starts of a Slice or the pads of a Pad. In early versions of an operator it is
-        the attribute `name`, later the input with number `index`. Return None if it is left out, or if the number of integers
-        is not known.
-        """
+        """Return a list of integers, such as a Slice's starts: first an attribute, in later versions an input."""
         attribute = self.ints(name)
         return list(attribute) if attribute is not None else self.elements(index) if self.has(index) else None
 
     def size(self, operation: str, *operands: Any) -> Size:
-        """Compute with sizes. `operation`: an arithmetic operation of `Sizes.compute`. Return None if the result is not known."""
+        """Apply an operation of `Sizes.compute` to sizes."""
         return size_of(self.arithmetic()(operation, *(Unknown("") if operand is None else operand for operand in operands)))
 
     def like(self, index: int, *, of: int | None = None) -> PartialType:
-        """Return the type of an input, for an output that has the same type. `of`: the number of the input that gives the data
-        type, if it is another one.
-        """
+        """Return the type of an input. `of`: another input that gives the data type."""
         return tensor(self.dtype(index if of is None else of), self.shape(index))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
-        """Return the data type of the first input in `numbers` that the node has."""
+        """Return the data type of the first of these inputs that the node has."""
         return next((self.types[index].dtype for index in numbers if self.has(index)), None)
 
 
 def size_of(element: Element) -> Size:
-    """Return an element as a size. Return None if the element is Unknown or is not a valid size."""
+    """Return an element as a size, or None if it is not one."""
     return element if isinstance(element, int | str) else None
 
 
 def tensor(dtype: np.dtype[Any] | None, shape: Shape | None) -> PartialType:
-    """Return the type of a tensor with this data type and shape. None stands for an unknown one."""
+    """Return the type of a tensor. None means unknown."""
     return PartialType(dtype, None if shape is None else tuple(shape))
 
 
 SizeRule = Callable[[KnownNode], "list[Shape | None] | None"]
-"""A function that computes the output shapes of a node from symbolic sizes. A shape is None if it is not known. If none is
-known, the function may return None or raise ValueError.
-"""
+"""Computes the output shapes of a node from symbolic sizes. ValueError or None: nothing is known."""
 
 TypeRule = Callable[[KnownNode], Sequence[PartialType]]
-"""A function that infers the output types of a node. After them, it may return types that it infers for the inputs. ValueError
-if nothing can be inferred.
-"""
+"""Infers the output types of a node; types of inputs may follow. ValueError: nothing is known."""
 
 Ranks = Callable[[str], "int | None"]
-"""A function that returns the rank of a value by its name, or None if the rank is not known."""
+"""Returns the rank of a value by its name."""
 
 RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
-"""A function that infers ranks of a node's inputs and outputs from each other. It yields the name and the rank of each such
-value.
-"""
+"""Infers ranks of a node's inputs and outputs from each other. Yields names and ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEntry:
-    """An entry of the operator table: the facts that the check knows about an operator.
+    """The facts that the check knows about an operator. Inputs are given by their numbers.
 
-    Inputs are given by their numbers. A rule that is None infers nothing.
+    Rules for values:
+    `run`: executes the operator on arrays; returns a list of several outputs.
+    `evaluated`: False to keep ONNX's reference evaluator from running the operator if there is no `run`.
+    `moves`: the inputs with elements that are moved to the outputs. `run` accepts ShapeArrays for them. None means all inputs.
+    `elements`: computes one element of the output from an `Arithmetic` and one element of each input, broadcast as in NumPy.
+    `computes`: computes the whole output. Both serve for symbolic sizes, and for operators that the evaluator lacks.
 
-    Rules for values. `run`: executes the operator on arrays; it returns a list if there are several outputs. `evaluated`: if
-    True and `run` is None, ONNX's reference evaluator executes the operator. `moves`: the inputs with elements that are moved
-    to the outputs; `run` accepts ShapeArrays for them. None means all inputs. An operator that computes elements has none.
-    `elements`: computes one element of the output. Its arguments are an `Arithmetic` and one element of each input, broadcast
-    as in NumPy. `computes`: computes the whole output of an operator that is not element-wise. `elements` and `computes` serve
-    for inputs with symbolic sizes, and for operators that the reference evaluator lacks.
+    Rules for types:
+    `sizes`: computes output shapes from symbolic sizes.
+    `types`: infers types if ONNX's shape inference does not know the operator.
+    `gives`: the input that has the data type of the outputs, or bool. None if an attribute states the data type.
+    `rank`: infers ranks of inputs and outputs from each other.
 
-    Rules for types. `sizes`: computes the output shapes from symbolic sizes. `types`: infers the output types of an operator
-    that ONNX's shape inference does not know. `gives`: the input that has the data type of the outputs, or bool; None if an
-    attribute states the data type. `rank`: infers ranks of inputs and outputs from each other.
-
-    Roles of inputs. `host`: the inputs that decide shapes, bounds, axes, repeats, counts or conditions in any version of the
-    operator. DirectML needs them before it runs: they are fields of its operators or sizes of its tensors, or they decide which
-    operators run. Indices, masks and lengths are not among them, because DirectML reads them from tensors. `unread`: the inputs
-    of which only the type, shape or length is read, but no element.
+    Roles of inputs:
+    `host`: inputs that decide shapes, bounds, axes, repeats, counts or conditions, in any version. DirectML needs them before
+    it runs. Indices, masks and lengths do not belong here: DirectML reads them from tensors.
+    `unread`: inputs that give only their type, shape or length, not their elements.
 
     Sources: the operators' texts in ONNX and in onnxruntime's contrib operators, and the structures of directml.h.
     """
@@ -182,15 +165,13 @@ class OperatorEntry:
     unread: tuple[int, ...] = ()
 
     def dtype_of(self, call: KnownNode) -> np.dtype[Any] | None:
-        """Return the data type of the outputs. Return None if it is not known, or if an attribute states it."""
+        """Return the data type of the outputs, or None if an attribute states it."""
         if isinstance(self.gives, int):
             return call.types[self.gives].dtype if call.types else None
         return None if self.gives is None else np.dtype(self.gives)
 
     def computed(self, call: KnownNode) -> Value | None:
-        """Compute the output of a node from inputs with symbolic sizes. Return None if the entry has no rule for that, or if
-        the output is not known.
-        """
+        """Compute the output from inputs with symbolic sizes, or return None if that is impossible."""
         if self.elements is None:
             return None if self.computes is None else self.computes(call)
         dtype, result = call.types[self.gives if isinstance(self.gives, int) else 0].dtype, self.dtype_of(call)
@@ -201,14 +182,12 @@ class OperatorEntry:
 
     @property
     def passes_on(self) -> bool:
-        """Return True if the outputs can be computed from known inputs. Inputs with symbolic sizes count as known."""
+        """Return True if the outputs can be computed from known inputs, also with symbolic sizes."""
         return self.moves != () or any((self.run, self.elements, self.computes))
 
 
 def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | None] | None:
-    """Apply a size rule to a node, and return the shapes of its outputs. A shape is None if it is not known. Return None if
-    none is known, or if there is no rule.
-    """
+    """Apply a size rule to a node. Return None if no shape is known."""
     if rule is None:
         return None
     try:
@@ -221,9 +200,7 @@ def following_shapes(rule: SizeRule | None, call: KnownNode) -> list[Shape | Non
 
 
 def following_types(rule: TypeRule | None, call: KnownNode) -> list[PartialType]:
-    """Apply a type rule to a node, and return the types that it infers. Return an empty list if nothing can be inferred, or if
-    there is no rule.
-    """
+    """Apply a type rule to a node. The result is empty if nothing can be inferred."""
     try:
         types = rule(call) if rule is not None else ()
     except (ArithmeticError, LookupError, TypeError, ValueError):  # inputs of unknown type, or an ill-formed node

@@ -1,7 +1,4 @@
-"""The operator table: what the check knows about operators of ONNX and onnxruntime.
-
-Constant folding, size inference and the search for shape computations read it.
-"""
+"""The operator table: what the check knows about operators of ONNX and onnxruntime."""
 
 from __future__ import annotations
 
@@ -26,30 +23,22 @@ Entries = Mapping[str, OperatorEntry]
 
 
 def moving(run: Callable[..., Any] | None = None, *, moves: tuple[int, ...] | None = (0,), **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator that moves elements. `run`: executes it on arrays. `moves`: the inputs with elements that
-    are moved; None for all. `columns`: other fields of OperatorEntry.
-    """
+    """Return the entry of an operator that moves elements. `moves`: None for all inputs."""
     return OperatorEntry(run=run, moves=moves, **columns)
 
 
 def computing(elements: Callable[..., Any], **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator that computes elements. `elements`: computes one element of the output. `columns`: other
-    fields of OperatorEntry.
-    """
+    """Return the entry of an operator that computes elements one by one."""
     return OperatorEntry(elements=elements, **columns)
 
 
 def reduction(operation: str | None = None) -> OperatorEntry:
-    """Return the entry of an operator that reduces along axes. `operation`: the binary operation that combines two elements;
-    None if elements with symbolic sizes are not computed.
-    """
+    """Return the entry of a reduction. `operation`: combines two elements; None if sizes are not computed."""
     return OperatorEntry(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
 
 
 def runtime(types: TypeRule, **columns: Any) -> OperatorEntry:
-    """Return the entry of an operator of onnxruntime. `types`: infers the output types, because ONNX's shape inference does not
-    know the operator. `columns`: other fields of OperatorEntry.
-    """
+    """Return the entry of an operator that only onnxruntime knows."""
     return OperatorEntry(types=types, **columns)
 
 
@@ -59,7 +48,7 @@ def for_all(entry: OperatorEntry, *names: str) -> Entries:
 
 
 def within(domain: str, entries: Entries) -> Entries:
-    """Return a table for operators in another domain. The key "Conv" becomes "com.microsoft.nchwc.Conv", for example."""
+    """Return a table with a domain before each key: "com.microsoft.nchwc.Conv"."""
     return {f"{domain}.{name}": entry for name, entry in entries.items()}
 
 
@@ -126,7 +115,7 @@ _FOLLOWED: Entries = {
     "ScatterElements": moving(moves=(0, 2), rank=SAME),
     "ScatterND": moving(moves=(0, 2), rank=SAME),
 }
-"""The gathers and slices, and the operators that models use to compute their bounds and shapes."""
+"""Gathers and slices, and the operators that models use to compute their bounds and shapes."""
 
 _OTHERS: Entries = {
     **for_all(
@@ -171,15 +160,12 @@ _OTHERS: Entries = {
     "Trilu": OperatorEntry(host=(1,), rank=SAME),  # k
     **for_all(OperatorEntry(unread=(0,)), "OptionalHasElement", "SequenceLength"),
 }
-"""Other operators of ONNX. They are listed because their ranks can be inferred, because ONNX's reference evaluator must not run
-them, or because DirectML needs some of their inputs before it runs.
-"""
+"""Operators with rank rules, operators not to be evaluated, and operators with inputs that DirectML needs before it runs."""
 
 _RUNTIME: Entries = {
     "LayerNormalization": runtime(runtime_rules.normalized, rank=SAME),  # before opset 17
     "SimplifiedLayerNormalization": runtime(runtime_rules.normalized_without_mean),
 }
-"""Operators that onnxruntime defines in ONNX's own domain."""
 
 _MICROSOFT: Entries = {
     "Attention": runtime(attention(4, of=0)),
@@ -232,9 +218,7 @@ _BLOCKS: Entries = {
     "ReorderOutput": runtime(runtime_rules.from_blocks),
     "Upsample": runtime(runtime_rules.upsampled),
 }
-"""Operators of onnxruntime on tensors in NCHWc layout, where channels are grouped in blocks. The shapes are written as in NCHW,
-with channels padded to whole blocks.
-"""
+"""Operators on NCHWc tensors, which group channels in blocks. Shapes are in NCHW, with channels padded to whole blocks."""
 
 OPERATORS: Entries = {
     **_FOLLOWED,
@@ -243,10 +227,9 @@ OPERATORS: Entries = {
     **within("com.microsoft", _MICROSOFT),
     **within("com.microsoft.nchwc", _BLOCKS),
 }
-"""The whole table. The keys are operator names; outside ONNX's own domain, they include the domain."""
+"""The whole table. Keys include the domain, except for ONNX's own."""
 
 UNKNOWN = OperatorEntry()
-"""The entry for operators that are not in the table."""
 
 
 def entry_of(node: NodeProto) -> OperatorEntry:
@@ -255,14 +238,8 @@ def entry_of(node: NodeProto) -> OperatorEntry:
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
-    """Execute the operator of a node on arrays. Return the output, or a list if there are several. The operator's entry must
-    have a `run` function.
-
-    `node`: a NodeProto. `inputs`: one array for each input; None if it is left out. Inputs with elements that are moved may be
-    ShapeArrays. The result shares memory with the inputs if possible.
-
-    Raises TypeError for a data type that the operator's version does not list, ValueError if another rule of the operator is
-    broken.
+    """Execute the `run` function of a node. The result may share memory with the inputs. TypeError or ValueError for an
+    ill-formed node.
     """
     run = entry_of(node).run
     assert run is not None, f"{node.op_type} has a rule"

@@ -1,6 +1,4 @@
-"""Infers the types and values of each node's outputs from its inputs, beyond what ONNX's shape inference of the whole model
-found.
-"""
+"""Infers more types and values of each node's outputs than ONNX's shape inference of the whole model."""
 
 from __future__ import annotations
 
@@ -29,18 +27,14 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""The most steps to compute the values of all loops in a model. A step visits a node, a graph or an initializer. Inferring the
-types of loops and function calls may take as many steps again. Beyond this, the values or types are unknown.
-"""
+"""Step limit per model for evaluating loops. Beyond it, values and types are unknown."""
 
 STEPS_OF_CALL = 20
-"""The number of steps that one shape inference of a local function counts as."""
+"""The steps that one shape inference of a local function counts as."""
 
 
 class Propagation:
-    """Infers the types and values of the outputs of nodes, one node at a time, in the order of the graph. `requests`: sends
-    questions about single nodes to ONNX.
-    """
+    """Infers the types and values of nodes' outputs, one node at a time."""
 
     def __init__(self, requests: NodeRequests, file: ModelFile) -> None:
         self.requests, self.file = requests, file
@@ -48,10 +42,7 @@ class Propagation:
         self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
-        """Infer the types and values of a node's outputs, and store them in `scope`. `opset`: the version of ONNX's own domain;
-        None for an operator of another domain, and for a call of a local function. `inside`: the scopes of the node's
-        subgraphs, by attribute name; the nodes in them have been visited.
-        """
+        """Infer the types and values of a node's outputs into `scope`. `opset` is None outside ONNX's own domain."""
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
         for name in node.output:
@@ -78,7 +69,6 @@ class Propagation:
         scope.visited(node)
 
     def _repeat(self, call: KnownNode, scope: Scope) -> None:
-        """Infer and store the types and values of the outputs of a Loop or Scan."""
         node = call.node
         lasting = self.lasting(node, call.opset, scope) if _is_open(node, scope) else None
         results = loop_results(node, scope, partial(self._run, call.opset, scope))
@@ -90,16 +80,14 @@ class Propagation:
                     scope.learn_type(name, type_)
 
     def lasting(self, node: NodeProto, opset: int, scope: Scope) -> list[PartialType] | None:
-        """Return types of the outputs of a Loop or Scan that are true after any number of iterations. Return None if none are
-        found. The steps count against a budget of their own, because computing the loop may have used up the other.
-        """
+        """Return output types of a Loop or Scan that hold after any number of iterations, or None."""
         types = scan_types if node.op_type == "Scan" else loop_types
-        with self._types_alone():
+        with self._budget_for_types():
             return types(node, scope, partial(self._run, opset, scope))
 
     @contextmanager
-    def _types_alone(self) -> Iterator[None]:
-        """Return a context manager. Inside it, steps count against the budget for types, not against that for values."""
+    def _budget_for_types(self) -> Iterator[None]:
+        """Charge steps inside the block to the budget for types."""
         if self._finds_types:
             yield
             return
@@ -117,9 +105,7 @@ class Propagation:
         values: Mapping[str, Value] | None = None,
         types: Mapping[str, PartialType] | None = None,
     ) -> Scope | None:
-        """Visit the nodes of a subgraph, and return its scope. `values`, `types`: what is known about its inputs. Return None
-        if the visit takes too many steps.
-        """
+        """Visit a subgraph with these inputs. Return its scope, or None after too many steps."""
         self.steps -= 1 + len(graph.initializer)  # a scope costs as well
         if self.steps < 0:
             return None
@@ -130,7 +116,7 @@ class Propagation:
         return scope if self._visit_all(graph, opset, scope) else None
 
     def _visit_all(self, graph: GraphProto, opset: int, scope: Scope) -> bool:
-        """Visit the nodes of a graph in order. Return False if that takes too many steps."""
+        """Visit the nodes of a graph. Return False after too many steps."""
         for node in graph.node:
             self.steps -= 1
             if self.steps < 0:
@@ -143,14 +129,12 @@ class Propagation:
         return True
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
-        """Infer the output types of a local function with the known inputs of this call, and store them. ONNX's inference of
-        the whole model may have known less about these inputs.
-        """
+        """Infer the outputs of a local function from this call's inputs, about which ONNX may have known less."""
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
         if key is None or not (_is_open(node, scope) and (lacks_shape or _helps(node, scope))):
             return
-        with self._types_alone():
+        with self._budget_for_types():
             self.steps -= STEPS_OF_CALL
             if self.steps < 0:
                 return
@@ -165,9 +149,6 @@ class Propagation:
                         scope.learn_type(name, outer_symbols.outside(inner.type(result)))
 
     def _follow(self, call: KnownNode, scope: Scope) -> None:
-        """Infer and store the types and values of the outputs of a node without subgraphs. The operator is in ONNX's own
-        domain.
-        """
         node, entry = call.node, entry_of(call.node)
         unknown = next((value for value in attribute_values(node) if isinstance(value, Unknown)), None)
         _learn(node, scope, fold(call) if unknown is None else [unknown] * len(node.output))
@@ -191,9 +172,7 @@ def _is_open(node: NodeProto, scope: Scope) -> bool:
 
 
 def _helps(node: NodeProto, scope: Scope) -> bool:
-    """Return True if another inference may find more about a node's outputs. That is possible if more is known about its inputs
-    than during ONNX's inference of the whole graph.
-    """
+    """Return True if more is known about a node's inputs than during ONNX's inference of the graph."""
     return (
         scope.retyped
         or node.op_type in MISTAKEN

@@ -1,8 +1,7 @@
-"""Type rules for onnxruntime's own operators. They infer shapes and data types, but no values.
+"""Type rules for onnxruntime's own operators, which its optimisations and tools write into models.
 
-Models contain these operators after onnxruntime's optimisations, or after its tools for quantization and transformers. Many
-have the output shapes of an operator of ONNX, so the rule asks ONNX about that operator. Source: onnxruntime's shape inference,
-and runs of it.
+Many have the output shapes of an operator of ONNX, so their rules ask ONNX about that operator. Source: onnxruntime's shape
+inference, and runs of it.
 """
 
 from __future__ import annotations
@@ -18,17 +17,13 @@ from dmlgather.onnx_checking.following.operator_entries import KnownNode, Shape,
 from dmlgather.onnx_checking.following.size_rules import concat
 
 ASKED_OPSET = 13
-"""The opset with which the rules ask ONNX about an operator, whatever the model's opset is."""
 
 LARGEST_BLOCK = 16
-"""The largest block of channels in onnxruntime's NCHWc layout. The block size depends on the processor and divides this number.
-"""
+"""The largest block of channels in NCHWc layout. All processors' block sizes divide it."""
 
 
 def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], rule: SizeRule | None = None) -> list[Shape | None]:
-    """Ask ONNX for the output shapes of one of its operators. `operator`: its name. `call`: the node of onnxruntime that gives
-    the attributes. `shapes`: the shapes of the inputs. `rule`: the size rule of the operator, if it has one.
-    """
+    """Ask ONNX for the output shapes of its operator, with attributes of `call`."""
     from onnx import NodeProto, defs
 
     schema_attributes = defs.get_schema(operator, ASKED_OPSET, "").attributes
@@ -45,16 +40,14 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
 
 
 def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
-    """Return a type rule for an operator that has outputs with the types of some inputs. `numbers`: for each output, the number
-    of that input; None if the type is not known. `of`: the number of the input that gives the data type, if it is another one.
-    """
+    """Return a type rule: outputs have the types of these inputs. `of`: the input that gives the data type."""
     return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
-    """Return a type rule for an operator with the output shapes of an operator of ONNX. `operator`: its name. `numbers`: the
-    inputs that correspond to those of the ONNX operator. `of`: inputs; the first one that the node has gives the data type.
-    `last`: True if the channels are the last dimension, False if the second; None if an attribute decides.
+    """Return a type rule: the output shapes are those of an operator of ONNX.
+    `numbers`: the inputs for this operator. `of`: the inputs that may give the data type.
+    `last`: True if channels are the last dimension; None if an attribute decides.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:
@@ -77,9 +70,7 @@ def matrix_product(call: KnownNode) -> list[PartialType]:
 
 
 def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
-    """Return the shape of a factor after the transpositions that attributes request. transBatchA or transBatchB makes the first
-    dimension the last but one. Then transA or transB swaps the last two dimensions. `letter`: "A" or "B".
-    """
+    """Return a factor's shape. transBatchA moves its first dimension to the last but one. Then transA swaps the last two."""
     shape = call.shape(index)
     if shape is None or len(shape) < 2:
         return shape
@@ -89,40 +80,32 @@ def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
 
 
 def packed_product(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a product with a packed matrix. The matrix has the shape [K, N], or [N, K] if the attribute transB is
-    1.
-    """
+    """Infer the type of a product with a packed matrix. Its shape is [K, N], or [N, K] with transB."""
     data = call.shape(0)
     columns = call.integers["N" if call.integers.get("transB", 1) else "K"]
     return [call.like(0).sized(data and [*data[:-1], columns])]
 
 
 def quantized(call: KnownNode) -> list[PartialType]:
-    """Infer the type of quantized data. The data type is that of the zero point, or uint8 without a zero point."""
+    """Infer the type of quantized data. Without a zero point, it is uint8."""
     return [tensor(call.dtype(2) if call.has(2) else np.dtype(np.uint8), call.shape(0))]
 
 
 def broadcast(*numbers: int, of: int = 0) -> TypeRule:
-    """Return a type rule for an operator that broadcasts its inputs as NumPy does. `numbers`: the inputs. `of`: the number of
-    the input that gives the data type.
-    """
+    """Return a type rule for inputs that are broadcast. `of`: the input that gives the data type."""
     return lambda call: [
         tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(index) for index in numbers])
     ]
 
 
 def concatenated(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a quantized concatenation. The inputs are the scale and zero point of the output, then data, scale and
-    zero point of each part.
-    """
+    """Infer the type of a quantized concatenation. After the output's scale and zero point, each part has three inputs."""
     parts = range(2, len(call.node.input), 3)
     return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(index) for index in parts], concat)]
 
 
 def normalized(call: KnownNode) -> list[PartialType]:
-    """Infer the types of a layer normalization: the data, the mean and the inverse standard deviation. The last two have size 1
-    in the dimensions from `axis` on.
-    """
+    """Infer the types of a layer normalization: data, mean, inverse standard deviation."""
     shape, dtype = call.shape(0), data_type(call.integers.get("stash_type", 1))
     first = call.integers.get("axis", -1) % len(shape or (1,))
     statistics = tensor(dtype, shape and [1 if axis >= first else size for axis, size in enumerate(shape)])
@@ -130,14 +113,12 @@ def normalized(call: KnownNode) -> list[PartialType]:
 
 
 def normalized_without_mean(call: KnownNode) -> list[PartialType]:
-    """Infer the types of a normalization by the root mean square: the data and the inverse deviation."""
+    """Infer the types of a normalization by the root mean square: data, inverse deviation."""
     return [type_ for number, type_ in enumerate(normalized(call)) if number != 1]
 
 
 def embedding(scales: int) -> TypeRule:
-    """Return a type rule for normalized sums of embeddings. Its outputs are the normalized sums, an index for each row, and the
-    sums. `scales`: the number of the input that gives the data type.
-    """
+    """Return a type rule for embeddings, with outputs: normalized sums, an index for each row, sums."""
 
     def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
@@ -148,9 +129,7 @@ def embedding(scales: int) -> TypeRule:
 
 
 def attention(past: int, of: int) -> TypeRule:
-    """Return a type rule for attention that has its own projection weights. `past`: the number of the input with the past keys
-    and values. `of`: the number of the input that gives the data type.
-    """
+    """Return a type rule for attention with projection weights. `past`: the input with past keys and values."""
 
     def rule(call: KnownNode) -> list[PartialType]:
         data, weights, bias = call.sizes(0), call.shape(1), call.shape(2)
@@ -167,9 +146,8 @@ def attention(past: int, of: int) -> TypeRule:
 
 
 def multi_head(call: KnownNode) -> list[PartialType]:
-    """Infer the types of attention: the result, and the keys and values so far. Keys and values have three dimensions, or four
-    if the heads are a dimension. Packed inputs have five dimensions. Past keys and values are possible only if the keys have
-    three dimensions.
+    """Infer the types of attention: the result, and the keys and values so far. Packed inputs have five dimensions. Past keys
+    and values require keys of three dimensions.
     """
     query, (key, value) = call.sizes(0), (call.sizes(index) if call.has(index) else None for index in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]
@@ -189,9 +167,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
 
 
 def grouped_query(call: KnownNode) -> list[PartialType]:
-    """Infer the types of attention in which several heads share keys: the result, and the keys and values so far. Without an
-    input for the keys, the first input packs queries, keys and values.
-    """
+    """Infer the types of attention in which heads share keys. Input 0 may pack queries, keys and values."""
     query, past = call.sizes(0), call.shape(3)
     heads, shared = call.integers["num_heads"], call.integers["kv_num_heads"]
     width = call.size("floor_divide", query[2], heads if call.has(1) else heads + 2 * shared)
@@ -205,7 +181,7 @@ def grouped_query(call: KnownNode) -> list[PartialType]:
 
 
 def gathered_blocks(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a gather from block-quantized data. If the data type is uint8, each byte holds several elements."""
+    """Infer the type of a gather from block-quantized data. A uint8 holds several elements."""
     data, indices = call.sizes(0), call.sizes(1)
     per_byte = 8 // call.integers.get("bits", 4) if call.dtype(0) == np.uint8 else 1
     data = [*data[:-1], call.size("multiply", data[-1], per_byte)]
@@ -214,7 +190,7 @@ def gathered_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def to_blocks(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a tensor after conversion to NCHWc layout. The number of channels is known if they fill whole blocks."""
+    """Infer the type after conversion to NCHWc layout, with channels if they fill whole blocks."""
     shape = call.sizes(0)
     if call.integers.get("channels_last", 0):
         shape = [shape[0], shape[-1], *shape[1:-1]]
@@ -223,9 +199,7 @@ def to_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def convolved(call: KnownNode) -> list[PartialType]:
-    """Infer the types of a convolution in NCHWc layout and of its first input. The number of channels in the input follows from
-    the weights.
-    """
+    """Infer the types of a convolution in NCHWc layout, and of its data. The weights give the channels."""
     types, weights = list(as_onnx("Conv", 0, 1)(call)), call.shape(1)
     if weights is None:
         return types
@@ -234,19 +208,19 @@ def convolved(call: KnownNode) -> list[PartialType]:
 
 
 def from_blocks(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a tensor after conversion from NCHWc layout."""
+    """Infer the type after conversion from NCHWc layout."""
     shape, channels = call.sizes(0), call.integers["channels"]
     last = call.integers.get("channels_last", 0)
     return [call.like(0).sized([shape[0], *shape[2:], channels] if last else [shape[0], channels, *shape[2:]])]
 
 
 def upsampled(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a tensor after upsampling by integer factors."""
+    """Infer the type after upsampling by integer factors."""
     pairs = zip(call.sizes(0), call.ints("scales") or (), strict=True)
     return [call.like(0).sized([call.size("multiply", size, scale) for size, scale in pairs])]
 
 
 def split_gelu(call: KnownNode) -> list[PartialType]:
-    """Infer the type of an operator that halves the channels: it multiplies the first half by Gelu of the second half."""
+    """Infer the type of a product: half of the channels, multiplied by Gelu of the other half."""
     shape = call.shape(0)
     return [call.like(0).sized(shape and [*shape[:-1], call.size("floor_divide", shape[-1], 2)])]

@@ -1,8 +1,8 @@
-"""The types that onnxruntime uses for the values of a model in which declared types contradict the inferred ones.
+"""The types that onnxruntime uses if declared types contradict the inferred ones.
 
-onnxruntime visits the nodes once. It merges the type that it infers with the declared type, and infers the types of the next
-nodes from the result. If the two types have different sizes, it keeps neither size. From an unknown size it infers nothing, so
-it keeps the declared types of the next nodes.
+onnxruntime visits the nodes once. It merges each inferred type with the declared type, and goes on with the result. If the two
+types have different sizes, it keeps neither. From an unknown size it infers nothing, so it keeps the declared types of the next
+nodes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ if TYPE_CHECKING:
     from dmlgather.onnx_checking.following.propagation import Propagation
 
 IGNORED = ("Constant",)
-"""Operators with nodes that onnxruntime replaces by initializers before it reads the declared types of their outputs."""
+"""onnxruntime replaces these nodes by initializers before it reads the declared types of their outputs."""
 
 
 def learn_runtime_types(
     node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], propagation: Propagation
 ) -> None:
-    """Find the types that onnxruntime uses for a node's outputs, and store those that differ from the inferred types in
-    `scope`. `opset` and `inside` are those of `Propagation.visit`.
-    """
+    """Store the types that onnxruntime uses for a node's outputs, unless they are the inferred ones."""
     bodies = list(inside.values())
     misled = any(map(scope.has_runtime_type, node.input)) or any(inner.runtime_types for inner in bodies)
     if node.op_type in IGNORED or not (misled or any(name in scope.contradicted for name in node.output)):
@@ -66,10 +64,7 @@ def learn_runtime_types(
 
 
 def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
-    """Return True if onnxruntime refuses to load the model because the declared type of a value contradicts the inferred one.
-    `name`: the value, which is an output of the node or an input of a subgraph in it. `scope`: the scope of the graph that has
-    the value.
-    """
+    """Return True if onnxruntime refuses to load the model because of a contradicted declaration."""
     declared, inferred = scope.contradicted[name]
     if (scope.declarations.of_function and scope.outer is not None) or (node.op_type == "Scan" and name not in node.output):
         return consistent_part(declared, scope.runtime_inferred.get(name, scope.inferred(name)), numbers_may_be) != declared
@@ -77,9 +72,7 @@ def refuses(node: NodeProto, name: str, scope: Scope) -> bool:
 
 
 def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
-    """Yield the types of a node's outputs as they follow from the results of its subgraphs. For an If, the types of both
-    branches are joined. A Loop may change the shapes of its state variables, so only its scan outputs have known shapes.
-    """
+    """Yield the output types that follow from a node's subgraphs."""
     results = [list(map(inner.runtime_type, inner.results)) for inner in bodies]
     if node.op_type == "If":
         yield from (reduce(PartialType.joined, types) for types in zip(*results, strict=False))
@@ -92,9 +85,7 @@ def _results(node: NodeProto, bodies: Sequence[Scope]) -> Iterator[PartialType]:
 
 
 def _function_types(call: FunctionCall, node: NodeProto, file: ModelFile) -> Iterable[PartialType]:
-    """Return the output types of a call of a local function, from the types that the function infers and declares. The result
-    is empty if the node does not call a function.
-    """
+    """Return the output types of a local function, or () if the node calls none."""
     key = file.functions.called(node)
     if key is None:
         return ()
@@ -104,7 +95,6 @@ def _function_types(call: FunctionCall, node: NodeProto, file: ModelFile) -> Ite
 
 
 def _node_types(call: KnownNode) -> Iterable[PartialType]:
-    """Return the output types of a node without subgraphs."""
     entry = entry_of(call.node)
     if entry.types is not None:
         return following_types(entry.types, call)
@@ -113,5 +103,4 @@ def _node_types(call: KnownNode) -> Iterable[PartialType]:
 
 
 def _static(type_: PartialType) -> PartialType:
-    """Return a copy of a type in which each size that is not a number becomes None."""
     return type_.each_size(lambda size: size if isinstance(size, int) else None)

@@ -22,29 +22,19 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
 
 NOWHERE = "defined nowhere"
-"""The reason why a name has no value: no node, input or initializer defines it."""
 
 LATER, LATER_IN_MAIN = "defined only by a later node", "defined only by a later node of the main graph"
-"""The reasons why a node cannot read a name that is defined only after it, in its own graph or in a graph around it.
-LATER_IN_MAIN is for the main graph, LATER for any other graph.
-"""
 
 STORED_OUTSIDE = "stored outside the model"
-"""The start of the reason why the elements of a constant with external data are not known."""
 
 OWN = "an output of the same node"
-"""The reason why a node cannot read a name that is one of its own outputs."""
 
 MOST_FOLDED = 100
-"""The longest chain of nodes that is followed to find out whether onnxruntime computes a value before it runs the model. A
-longer chain counts as not computed.
-"""
+"""Limit of chained nodes to follow. A longer chain counts as not folded by onnxruntime."""
 
 
 class Scope:
-    """The known types and values of the names in a graph. Names of an outer graph are visible too, unless
-    this graph defines the same name. The facts about a node's outputs are added when the node is visited.
-    """
+    """The known types and values of the names in a graph, and in graphs around it."""
 
     def __init__(
         self,
@@ -56,20 +46,18 @@ class Scope:
         input_values: Mapping[str, Value] | None = None,
         declarations: Declarations | None = None,
     ) -> None:
-        """`reader`: translates the names of sizes in the graph to symbols. `outer`: the scope of the graph around this one.
-        `overridable`: True if the caller of the model may replace an initializer that is also an input (IR version 4 and
-        later). `input_values`: the known values of graph inputs. `declarations`: the types that this graph and its subgraphs
-        declare; None to take them from `outer`.
+        """Read the graph. `overridable`: True if callers may replace initializers that are also inputs (IR version 4 and
+        later).
         """
         self.outer, self.reader, self._graph = outer, reader, graph
         self.declarations: Declarations = declarations or (Declarations() if outer is None else outer.declarations)
         self._own = self.declarations.of(graph)
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
-        """For each name with a declared type that contradicts the inferred one: both types."""
+        """Names with contradictory types: the declared and the inferred type."""
         self.runtime_types: dict[str, PartialType] = {}
-        """The types that onnxruntime uses, for names where they differ from the inferred types."""
+        """The types that onnxruntime uses, if they differ from the inferred ones."""
         self.first_runtime_types: dict[str, PartialType] = {}
-        """The types that onnxruntime uses before it folds constants and inlines functions, for contradicted names."""
+        """The types that onnxruntime uses before it folds constants and inlines functions."""
         self.runtime_inferred: dict[str, PartialType] = {}
         """The types that onnxruntime infers, before it merges them with the declared ones."""
         self.results = [value.name for value in graph.output]
@@ -78,22 +66,18 @@ class Scope:
         declared_types = {value.name: reader.read(type_of_value(value)) for value in values}
         self.types = declared_types | self.types
         self.retyped: bool = outer is not None and outer.retyped
-        """True if the graph's inputs had other types during ONNX's shape inference of the whole model, so its results may not
-        be true here.
-        """
+        """True if ONNX's inference of the whole model knew other input types, so its results may not hold."""
         self.improved: set[str] = set()
-        """Names about which more is known now than after ONNX's shape inference of the whole graph."""
+        """Names about which more is known now than after ONNX's inference of the whole graph."""
         self.values: dict[str, Value] = {
             name: Unknown(f"computed when the model runs, by {operator_name(node)}", computed=True)
             for node in graph.node
             for name in node.output
         }
         self._withdrawn: dict[str, tuple[PartialType, bool]] = {}
-        """Types that were removed because they rely on declarations. For each name: the type, and True if the name was in
-        `improved`.
-        """
+        """Removed types that rely on declarations, and True if the name was in `improved`."""
         self.pending = set(self.values)
-        """The outputs of nodes that have not been visited yet."""
+        """Outputs of nodes that have not been visited yet."""
         inputs = {value.name for value in graph.input}
         self.values |= {name: Unknown("an input of the graph", name if outer is None else None) for name in inputs}
         self.values |= input_values or {}
@@ -106,24 +90,20 @@ class Scope:
             default = Unknown("an initializer that is an input as well, so that callers may replace it", tensor.name)
             self.values[tensor.name] = default if replaceable else constant(tensor)
         self._graph_types = dict(self.types)
-        """The types that ONNX's shape inference of the whole model found."""
+        """The types that ONNX's inference of the whole model found."""
         self._folded: dict[tuple[str, int], bool] = {}
-        """A cache of the results of `_folds`."""
         self._unconfirmed_ranks: set[str] = set()
-        """Names with a rank that was inferred from ranks which are only declared."""
+        """Names with a rank that follows only from declared ranks."""
 
     @cached_property
     def _producers(self) -> dict[str, NodeProto]:
         return {name: node for node in self._graph.node for name in node.output}
 
     def _of(self, name: str) -> Scope:
-        """Return the scope that defines a name. It is this one or that of an outer graph."""
         return self if name in self.types or name in self.values or self.outer is None else self.outer._of(name)
 
     def type(self, name: str) -> PartialType:
-        """Return what is known about the type of a name. Each of its sizes is a number or symbolic; an unknown size gets a new
-        symbol.
-        """
+        """Return the known type of a name. Each unknown size gets a new symbol."""
         scope = self._of(name)
         type_ = scope.types.get(name, NOTHING)
         named = scope.reader.named(name, type_)
@@ -135,38 +115,36 @@ class Scope:
         return named
 
     def value(self, name: str) -> Value:
-        """Return the value of a name. Return an Unknown with the reason if it is not known."""
+        """Return the value of a name, or an Unknown."""
         if name in self.values or self.outer is None:
             return self.values.get(name, Unknown(NOWHERE))
         return self.outer.value(name)
 
     def inputs(self, node: NodeProto) -> tuple[list[PartialType], list[Value | None]]:
-        """Return the types and the values of a node's inputs, one for each input. The value of an input that is left out is
-        None.
-        """
+        """Return the types and values of a node's inputs. The value of an omitted input is None."""
         return [self.type(name) for name in node.input], [self.value(name) if name else None for name in node.input]
 
     def is_improved(self, name: str) -> bool:
-        """Return True if more is known about a name now than after ONNX's shape inference of the whole graph."""
+        """Return True if more is known now than after ONNX's inference of the whole graph."""
         return name in self._of(name).improved
 
     def is_open(self, name: str) -> bool:
-        """Return True if the data type or a size of a node's output is not known yet."""
+        """Return True if the data type or a size of a node's output is unknown."""
         type_ = self.types.get(name, NOTHING)
         if type_.kind is not None or type_.excessive:
             return False
         return type_.dtype is None or type_.shape is None or any(map(self.reader.names.is_open, type_.shape))
 
     def is_declared(self, name: str) -> bool:
-        """Return True if a node's output has declared sizes that may be replaced by computed ones."""
+        """Return True if an output has declared sizes that computed ones may replace."""
         return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def is_output(self, name: str) -> bool:
-        """Return True if a name is an output of the graph."""
+        """Return True for an output of the graph."""
         return any(value.name == name for value in self._graph.output)
 
     def undefined(self, name: str) -> str | None:
-        """Return the reason why the node that is visited now cannot read a name. Return None if it can."""
+        """Return why the node visited now cannot read a name, or None if it can."""
         if name in self.values and name not in self.pending:
             return None
         outer = NOWHERE if self.outer is None else self.outer.undefined(name)
@@ -175,13 +153,11 @@ class Scope:
         return LATER if self.outer is not None or self.declarations.of_function else LATER_IN_MAIN
 
     def visited(self, node: NodeProto) -> None:
-        """Record that a node has been visited, so later nodes can read its outputs."""
+        """Record that later nodes can read the outputs of this node."""
         self.pending.difference_update(node.output)
 
     def withdraw_declared(self, name: str) -> None:
-        """Remove from the type of a node's output what is only declared, so that it does not influence the inference of the
-        node. `restore_declared` adds it again.
-        """
+        """Remove what is only declared about an output, until `restore_declared`. It must not influence the inference."""
         if name in self._own.unconfirmed or name in self._unconfirmed_ranks or self.declarations.misled:
             type_ = self.types.get(name, NOTHING)
             confirmed = confirmed_part(type_, self.inferred(name))
@@ -190,9 +166,7 @@ class Scope:
                 self.types[name] = confirmed
 
     def restore_declared(self, name: str) -> None:
-        """Add what is declared about a node's output to its inferred type, unless it contradicts the inferred type.
-        Contradictions are stored in `contradicted`.
-        """
+        """Add what is declared about an output again, unless it contradicts the inferred type."""
         if name not in self._own.unconfirmed and name not in self._withdrawn:
             return
         names = self.reader.names
@@ -212,9 +186,7 @@ class Scope:
             self.improved.discard(name)
 
     def check_inputs(self, inferred_types: Mapping[str, PartialType]) -> None:
-        """Compare the declared types of a subgraph's inputs with the types of the values that the node around it passes in its
-        first run. Contradictions are stored in `contradicted`.
-        """
+        """Compare the declared types of a subgraph's inputs with those of the values that it gets first."""
         for name, inferred_type in inferred_types.items():
             declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
             if consistent_part(declared, inferred_type, names.may_be) != declared:
@@ -225,25 +197,25 @@ class Scope:
 
     @property
     def unconfirmed(self) -> Set[str]:
-        """Return the names with a declared type that ONNX's shape inference could not derive itself."""
+        """Return the names with declared types that shape inference did not find itself."""
         return self._own.unconfirmed.keys()
 
     def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
-        """Store the rank of a name. `unconfirmed`: True if it was inferred from ranks that are only declared."""
+        """Store a rank. `unconfirmed`: True if it was inferred from ranks that are only declared."""
         self.learn_type(name, PartialType(shape=(None,) * rank))
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
     def declared(self, name: str) -> PartialType:
-        """Return the type that the graph declares for a name. Return NOTHING if none is declared, or onnxruntime ignores it."""
+        """Return the declared type of a name, or NOTHING if onnxruntime reads none."""
         is_read = self.outer is not None or not self.declarations.of_function
         return self.reader.read(self._own.declared(name)) if is_read else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type that ONNX's shape inference finds for a name without declarations."""
+        """Return the type that ONNX's shape inference finds without declarations."""
         return self.reader.read(self._own.inferred(name))
 
     def has_runtime_type(self, name: str) -> bool:
-        """Return True if onnxruntime uses another type for a name than the inferred one."""
+        """Return True if onnxruntime uses another type than the inferred one."""
         return name in self._of(name).runtime_types
 
     def runtime_type(self, name: str) -> PartialType:
@@ -252,16 +224,11 @@ class Scope:
         return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return the value of a name if onnxruntime computes it before it runs the model (constant folding). Return an Unknown
-        otherwise. `most`: the longest chain of nodes that onnxruntime folds. With 1, only initializers, constants and shapes
-        are known.
-        """
+        """Return a value if onnxruntime folds it, from a chain of at most `most` nodes. Otherwise return an Unknown."""
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Return True if onnxruntime computes a value before it runs the model. `most`: the longest chain of nodes that may
-        lead to the value.
-        """
+        """Return True if onnxruntime folds a value, from a chain of at most `most` nodes."""
         scope = self._of(name)
         if (name, most) not in scope._folded:
             value, node = scope.value(name), scope._producers.get(name)
@@ -274,19 +241,19 @@ class Scope:
         return scope._folded[name, most]
 
     def learn_value(self, name: str, value: Value) -> None:
-        """Store the value of a node's output, and its type."""
+        """Store the value of an output, and its type."""
         self.values[name] = value
         if isinstance(value, np.ndarray):
             self.learn_type(name, PartialType(None if value.dtype == object else value.dtype, value.shape))
             self.improved.add(name)
 
     def learn_input(self, name: str, type_: PartialType) -> None:
-        """Store the type of a graph input. What is declared about the input is removed if it contradicts this type."""
+        """Store the type of a graph input, and remove declarations that contradict it."""
         self.types[name] = consistent_part(self.types.get(name, NOTHING), type_, self.reader.names.may_be)
         self.learn_type(name, type_)
 
     def learn_type(self, name: str, other: PartialType) -> None:
-        """Add what another type says to the known type of a node's output."""
+        """Merge another type into the known type of an output."""
         type_ = self.types.get(name, NOTHING)
         merged = type_.merged(other, self.reader.names.joined)
         if merged != type_:
@@ -295,9 +262,7 @@ class Scope:
 
 
 def attribute_values(node: NodeProto) -> Sequence[Value]:
-    """Return the values of a node's tensor attributes. An attribute that refers to an attribute of the local function around
-    the node gives an Unknown.
-    """
+    """Return the values of a node's tensor attributes. References to the function's attributes are Unknown."""
     return [
         Unknown(f"attribute {attribute.ref_attr_name!r} of the function, which its calls do not all give alike")
         if attribute.ref_attr_name
@@ -308,9 +273,7 @@ def attribute_values(node: NodeProto) -> Sequence[Value]:
 
 
 def constant(tensor: TensorProto) -> Value:
-    """Return the elements of a TensorProto. Return an Unknown with the reason if they are not in the model file, too many or
-    damaged.
-    """
+    """Return the elements of a tensor, or an Unknown if they are elsewhere, too many or damaged."""
     from onnx import TensorProto as Types
     from onnx import numpy_helper
 
@@ -326,9 +289,7 @@ def constant(tensor: TensorProto) -> Value:
 
 
 def why_ignored(tensor: TensorProto) -> Unknown | None:
-    """Return an Unknown with the reason if the elements of a TensorProto are not read: they are in another file, too many or
-    damaged. Return None if they are read.
-    """
+    """Return an Unknown if the elements are elsewhere, too many or damaged."""
     if tensor.data_location == EXTERNAL:
         return Unknown(f"{STORED_OUTSIDE}, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:

@@ -1,5 +1,6 @@
-"""Finds the node that makes a size: the first node with an output of this size, if no graph input has it. Reports name this
-node, for example "the number of elements that NonZero 'nz' finds".
+"""Finds the node that makes a size: the first node with an output of this size, unless a graph input has it.
+
+Reports name this node, for example "the number of elements that NonZero 'nz' finds".
 """
 
 from __future__ import annotations
@@ -23,24 +24,19 @@ COUNTS = {
     "NonZero": (1, "the number of elements that {} finds"),
     "Unique": (None, "the number of different elements that {} finds"),
 }
-"""Operators with an output size that is a count of elements. For each: the dimension of the output that has this size (None for
-any), and a description of the count.
-"""
+"""Operators that count elements: the axis with this size (None: any), and its description."""
 
 ANY_SIZE = "a size that {} gives"
-"""The description of all other sizes that a node makes."""
 
 
 def note_input_sizes(names: list[str], scope: Scope) -> None:
-    """Record that the sizes in the types of graph inputs are not made by a node. `names`: the inputs."""
+    """Record that no node makes the sizes of these graph inputs."""
     for _, symbol in _unrecorded(names, scope):
         scope.reader.names.makers[symbol] = None
 
 
 def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scope) -> None:
-    """Record which sizes a node makes: those in the types of its outputs that no graph input and no earlier node has. `place`:
-    the path of the node. `names`: the outputs.
-    """
+    """Record that the node makes the sizes of its outputs `names`, except those recorded before."""
     new_sizes = list(_unrecorded(names, scope))
     if new_sizes:
         depends, operator = _depends_on_data(node, scope), printable(operator_name(node))
@@ -52,9 +48,7 @@ def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scop
 
 
 def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
-    """Yield the symbols that have no recorded maker, each with the dimension where it occurs. `names`: the values whose types
-    are searched.
-    """
+    """Yield the axis and name of each symbol in these values that `makers` lacks."""
     symbols, makers = scope.reader.names.sizes.symbols, scope.reader.names.makers
     for name in filter(None, names):
         for axis, size in enumerate(scope.type(name).shape or ()):
@@ -62,9 +56,7 @@ def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
 
 
 def _depends_on_data(node: NodeProto, scope: Scope) -> bool:
-    """Return True if the data in tensors decide a node's output sizes, not only the sizes of the model's inputs. This is so if
-    the node counts elements, or if it reads a shape, bound, condition or size that depends on data.
-    """
+    """Return True if a node's output sizes depend on data, not only on sizes of model inputs."""
     if operator_name(node) in COUNTS:
         return True
     types, values = scope.inputs(node)

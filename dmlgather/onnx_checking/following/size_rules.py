@@ -1,6 +1,6 @@
-"""Size rules and rank rules of operators. A size rule computes the output shapes of a node from symbolic sizes, because ONNX's
-shape inference computes only with numbers. A shape is None if it is not known; if none is known, the rule returns None. A rank
-rule infers ranks of inputs and outputs from each other.
+"""Size rules compute output shapes from symbolic sizes; ONNX's shape inference knows only numbers.
+
+Rank rules infer ranks of inputs and outputs from each other. In results, None means unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
 TO_THE_END = 2**31 - 1
-"""A start or end of a slice with at least this value means the end of the axis, for every size of the axis."""
+"""A slice bound of at least this value means the end of every axis."""
 
 
 def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
@@ -30,9 +30,7 @@ def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
 
 
 def reshape(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Reshape. In the input `shape`, 0 copies a size of the data, and -1 is computed from the other
-    sizes.
-    """
+    """Compute the output shape of Reshape. In its target, 0 copies a size, and -1 follows from the others."""
     target = call.bounds("shape", 1)
     if target is None:
         return None
@@ -52,17 +50,13 @@ def reshape(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _negative(call: KnownNode, element: Element) -> bool | None:
-    """Return True if an integer is negative for all sizes of the model's inputs, and False if it is for none. Return None if it
-    depends on these sizes. For a symbol N, -N may be negative or 0, so the answer is None.
-    """
+    """Return True or False if that is the answer for all sizes, else None. For example, -N may be negative or 0."""
     answer = call.arithmetic().compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
 
 
 def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
-    """Return the product of the sizes in `data`, divided by the product of those in `others`. Equal sizes cancel, also symbolic
-    ones. In a model that runs, the division has no remainder.
-    """
+    """Divide the product of the sizes in `data` by that of `others`. Equal sizes cancel, also symbolic ones."""
     left, right = list(data), []
     for size in others:
         if size not in (None, 0) and size in left:
@@ -92,9 +86,7 @@ def _broadcast(left: Size, right: Size) -> Size:
 
 
 def broadcast(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of an operator that broadcasts its inputs as NumPy does. Before version 7, operators had other
-    rules; then return None.
-    """
+    """Compute the output shape after NumPy's broadcasting. Before version 7, operators had other rules."""
     shapes = [call.shape(index) for index in range(len(call.node.input)) if call.has(index)]
     known_shapes = [shape for shape in shapes if shape is not None]
     if call.opset < 7 or len(known_shapes) < len(shapes) or not known_shapes:
@@ -108,7 +100,7 @@ def broadcast(call: KnownNode) -> list[Shape | None] | None:
 
 
 def constant_of_shape(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of ConstantOfShape: the elements of its input."""
+    """Compute the output shape of ConstantOfShape."""
     target = call.elements(0)
     return None if target is None else [[size_of(element) for element in target]]
 
@@ -129,9 +121,7 @@ def sliced(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Element) -> Size:
-    """Return the number of elements that a slice takes along an axis. For a negative step, the axis is reversed first. `size`:
-    the size of the axis.
-    """
+    """Return the number of elements that a slice takes along an axis. A negative step reverses the axis first."""
     if size is None or not isinstance(step, int) or not step:
         return None
     if step < 0:
@@ -141,9 +131,7 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Return the number of elements from `start` to `end` on an axis, before steps are considered. `backwards`: True if the
-    slice has a negative step; a start behind the last element then means the last element.
-    """
+    """Return the number of elements from `start` to `end`. With `backwards`, a start behind the axis means the last element."""
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
@@ -161,9 +149,9 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
 
 
 class _Position(NamedTuple):
-    """The start or end of a slice, counted from the front of the axis. `counts_back`: True if the bound in the model is
-    negative, so it counts from the end; None if that depends on sizes. `of_elements`: True if the value of `counts_back` is
-    certain only for an axis that is not empty.
+    """A start or end of a slice, counted from the front.
+    `counts_back`: True if the bound counts from the end; None if that depends on sizes.
+    `of_elements`: True if `counts_back` is certain only for an axis with elements.
     """
 
     size: Size
@@ -189,9 +177,7 @@ def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
 
 
 def _sign_outside(bound: Element) -> int:
-    """Return 1 if a bound lies behind the end of every axis, and -1 if it lies before the front of every axis. Otherwise return
-    0.
-    """
+    """Return 1 for a bound behind the end of every axis, -1 for one before the front, else 0."""
     return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
 
 
@@ -200,7 +186,7 @@ def _folded(call: KnownNode, operation: str, sizes: Sequence[Size]) -> Size:
 
 
 def concat(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Concat. The size along the axis is the sum of the inputs' sizes."""
+    """Compute the output shape of Concat. Sizes along the axis add up."""
     shapes = [call.shape(index) for index in range(len(call.node.input))]
     known_shapes = [shape for shape in shapes if shape is not None]
     if not known_shapes:
@@ -214,7 +200,7 @@ def concat(call: KnownNode) -> list[Shape | None] | None:
 
 
 def tile(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Tile: each size times its number of repeats."""
+    """Compute the output shape of Tile: each size times its repeats."""
     data, repeats = call.sizes(0), call.elements(1)
     if repeats is None:
         return None
@@ -228,7 +214,7 @@ def range_shape(call: KnownNode) -> list[Shape | None] | None:
 
 
 def pad(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Pad. Each size grows by the padding before and behind it."""
+    """Compute the output shape of Pad."""
     data, pads = call.sizes(0), call.bounds("pads", 1)
     if pads is None:
         return None
@@ -243,9 +229,7 @@ def pad(call: KnownNode) -> list[Shape | None] | None:
 
 
 def resize(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Resize from its target sizes or its scales. A size with a scale that is not an integer is
-    None.
-    """
+    """Compute the output shape of Resize. Only integer scales give known sizes."""
     data = call.sizes(0)
     if call.opset < 11 or call.ints("axes") is not None:
         return None
@@ -266,7 +250,7 @@ def _scaled(call: KnownNode, size: Size, scale: Element) -> Size:
 
 
 def top_k(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the shape of the values that TopK returns, with K elements along the axis. ONNX infers the type of the indices."""
+    """Compute the shape of TopK's values. ONNX infers the type of the indices."""
     data, count = call.shape(0), call.elements(1) if call.has(1) else [call.integers.get("k", Unknown(""))]
     if data is None:
         return None
@@ -290,7 +274,7 @@ def split(call: KnownNode) -> list[Shape | None] | None:
 
 
 def flatten(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Flatten: the product of the sizes before the axis, and the product of the others."""
+    """Compute the output shape of Flatten: the products of the sizes before and after the axis."""
     data = call.shape(0)
     if data is None:
         return [[None, None]]
@@ -302,9 +286,7 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
 
 
 def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
-    """Return a rank rule for operators with inputs and outputs of equal rank. `inputs`, `outputs`: how many inputs and outputs
-    it applies to, counted from the first; None for all.
-    """
+    """Return a rank rule: so many first inputs and outputs have equal ranks. None means all of them."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         names = [*node.input[:inputs], *node.output[:outputs]]
@@ -316,9 +298,7 @@ def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
 
 
 def kernel_rank(index: int) -> RankRule:
-    """Return a rank rule for operators with a kernel, such as Conv. The kernel, the data and the output have equal ranks.
-    `index`: the number of the input that is the kernel.
-    """
+    """Return a rank rule: data and output have the rank of the kernel, which is input `index`."""
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         known = rank(node.input[index]) if len(node.input) > index else None
@@ -329,9 +309,7 @@ def kernel_rank(index: int) -> RankRule:
 
 
 def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Infer ranks for an operator that broadcasts two inputs. The output has the larger rank. So if one input has a smaller
-    rank than the output, the other input has the rank of the output.
-    """
+    """Infer ranks for two broadcast inputs. If one has a smaller rank than the output, the other has the output's rank."""
     if len(node.input) != 2:
         return
     (left, right), output = node.input, _output(node)
@@ -344,9 +322,7 @@ def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Infer ranks for Transpose. The rank is the length of the permutation. Without a permutation, input and output have equal
-    ranks.
-    """
+    """Infer ranks for Transpose: the length of the permutation, if it has one."""
     permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
     if permutation is None:
         yield from same_rank()(node, rank)
@@ -355,9 +331,7 @@ def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def fixed_ranks(*outputs: int, inputs: Sequence[int] = ()) -> RankRule:
-    """Return a rank rule for operators with inputs and outputs of fixed rank. `outputs`: the ranks of the first outputs.
-    `inputs`: the ranks of the first inputs.
-    """
+    """Return a rank rule for first inputs and outputs of fixed ranks."""
     return lambda node, _: chain(zip(node.input, inputs, strict=False), zip(node.output, outputs, strict=False))
 
 

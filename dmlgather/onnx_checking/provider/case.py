@@ -1,6 +1,4 @@
-"""A gather or slice in a model, as onnxruntime's DirectML provider treats it: its types, its kernels, fusion, and when the
-kernel is created.
-"""
+"""A gather or slice as onnxruntime's DirectML provider treats it: types, kernels, fusion, time of creation."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ from dmlgather.onnx_checking.verdicts import Judgement
 from dmlgather.wording import printable
 
 NUMBER = "0x80070057"
-"""The error code of the provider's exceptions: E_INVALIDARG."""
+"""E_INVALIDARG, the error code of the provider's exceptions."""
 
 Shape = tuple[Size, ...]
 
 
 class CaseInput(NamedTuple):
-    """An input of a node. `at`: its position among the node's inputs. `role`: the operator's name for it, such as "data"."""
+    """An input of a node, with its position and the operator's name for it."""
 
     at: int
     role: str
@@ -38,11 +36,7 @@ class CaseInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCase:
-    """A node with the facts that decide what the provider does with it. `placed`: where onnxruntime places the node. `level`:
-    the feature level of the check. `judgement`: DirectML's verdict on the node. `runtime_types`: the types that onnxruntime's
-    graph has for tensors, where they are wrong because the model declares them wrongly; by path of the graph and name of the
-    tensor. `model_sizes`: the expressions behind the names of sizes in the model.
-    """
+    """A node with the facts that decide what the provider does. `runtime_types`: wrong types that the model declares."""
 
     node: ModelNode
     placed: PlacedNode
@@ -53,9 +47,7 @@ class ProviderCase:
 
     @property
     def problem(self) -> Problem | None:
-        """Return the node's operator with known types and sizes. Return None if one is not known, or if the node breaks a rule
-        of ONNX.
-        """
+        """Return the operator with known types and sizes, or None."""
         return None if self.judgement.call is None else self.judgement.call.problem
 
     @property
@@ -65,17 +57,17 @@ class ProviderCase:
 
     @property
     def kernel(self) -> Kernel:
-        """Return the data about the kernels of the node's operator."""
+        """Return the kernels of the node's operator."""
         return KERNELS[self.operator]
 
     @property
     def since(self) -> int | None:
-        """Return the version of the operator in the node's opset, or None if the opset does not have the operator."""
+        """Return the operator's version, or None if the opset lacks the operator."""
         return since_of(self.operator, self.node.opset)
 
     @cached_property
     def inputs(self) -> dict[str, CaseInput]:
-        """Return the node's inputs by role. Omitted inputs are left out."""
+        """Return the inputs that are not omitted, by role."""
         return {role: CaseInput(at, role, value) for at, (role, value) in enumerate(self.node.roles.items()) if value.name}
 
     @property
@@ -85,40 +77,36 @@ class ProviderCase:
 
     @property
     def bounds(self) -> list[CaseInput]:
-        """Return the inputs that the DirectML kernel reads on the CPU: a Slice's starts, ends, axes and steps."""
+        """Return the inputs that the DirectML kernel reads on the CPU, such as a Slice's starts."""
         return [each for each in self.inputs.values() if each.at in self.kernel.host]
 
     def shape(self, role: str) -> Shape | None:
-        """Return the inferred shape of an input. Return None if its rank is not known, or if the node does not
-        have the input.
-        """
+        """Return the inferred shape of an input, or None."""
         input_ = self.inputs.get(role)
         return None if input_ is None else input_.value.type.shape
 
     def named_shape(self, role: str) -> Named | None:
-        """Return the inferred shape of an input, as `shape` does. A size that has no name gets one: "data[0]"."""
+        """Return the inferred shape of an input, with names such as "data[0]" for unnamed sizes."""
         shape = self.shape(role)
         return None if shape is None else named(role, shape)
 
     @property
     def output(self) -> PartialType:
-        """Return the type that onnxruntime's graph has for the output."""
+        """Return the output's type in onnxruntime's graph."""
         return self.graph_type(self.node.outputs[0]) if self.node.outputs else NOTHING
 
     @property
     def is_misled(self) -> bool:
-        """Return True if onnxruntime's graph has a wrong type for the output, because the model declares it wrongly."""
+        """Return True if the model declares a wrong output type that onnxruntime's graph has, too."""
         return any((self.node.graph, value.name) in self.runtime_types for value in self.node.outputs)
 
     def graph_type(self, value: NodeValue) -> PartialType:
-        """Return the type that onnxruntime's graph has for an input or output."""
+        """Return the type of an input or output in onnxruntime's graph."""
         return self.runtime_types.get((self.node.graph, value.name), value.type)
 
     @cached_property
     def sizes(self) -> Shape | None:
-        """Return the shape that the provider computes for the output, or None if it is not known. If the kernel is created with
-        the session, the provider starts from the input sizes in onnxruntime's graph, otherwise from the actual input sizes.
-        """
+        """Return the output shape that the provider computes, or None. An early kernel knows only onnxruntime's graph."""
         if not self.is_early:
             return output_sizes(self.node)
         inputs = tuple(replace(value, type=self.graph_type(value)) for value in self.node.inputs)
@@ -126,36 +114,34 @@ class ProviderCase:
 
     @cached_property
     def axes(self) -> Sequence[SlicedBounds]:
-        """Return the bounds of a Slice along each axis that it slices. Empty if they are not known, and for other operators."""
+        """Return a Slice's bounds by axis, or () if they are unknown and for other operators."""
         data = self.shape("data")
         return (sliced(self.node, len(data)) or ()) if self.operator == "Slice" and data is not None else ()
 
     @property
     def data_type(self) -> str | None:
-        """Return the data type of the input "data" by ONNX's name, such as "float". None if it is not known."""
+        """Return ONNX's name of the type of "data", or None."""
         return self.inputs["data"].value.type.name if "data" in self.inputs else None
 
     @property
     def has_kernel(self) -> bool:
-        """Return True if the DirectML provider has a kernel for the node's version and data type."""
+        """Return True if the DirectML provider has a kernel for the version and data type."""
         return self.since in self.kernel.since and self.data_type in DIRECTML_TYPES
 
     @property
     def has_cpu_kernel(self) -> bool:
-        """Return True if the CPU provider has a kernel for the node's version and data type."""
+        """Return True if the CPU provider has a kernel for the version and data type."""
         return self.data_type in self.kernel.cpu_types.get(self.since or 0, ())
 
     @property
     def asked(self) -> list[str]:
-        """Return the data types of the node that not every adapter supports, such as "int64". The provider asks the adapter
-        about them.
-        """
+        """Return the node's data types that not every adapter supports."""
         names = [str(each.value.type.name) for each in self.arrays]
         return [name for name in dict.fromkeys(names) if name in ADAPTERS_TYPES]
 
     @property
     def asks_for_indices(self) -> bool:
-        """Return True if only int64 indices need the adapter's support. With int32 indices, every adapter supports the node."""
+        """Return True if only int64 indices need the adapter's support."""
         return bool(self.asked) and self.data_type not in ADAPTERS_TYPES and self.operator != "GatherND"
 
     @property
@@ -165,7 +151,7 @@ class ProviderCase:
 
     @cached_property
     def cut(self) -> str:
-        """Return the reason why onnxruntime does not fuse the node with its neighbours. Empty if it fuses the node."""
+        """Return why onnxruntime does not fuse the node with its neighbours, or "" if it does."""
         if self.placed.control:
             return f"{self.placed.control} in the graph or around it"
         for each in self.bounds:
@@ -186,9 +172,7 @@ class ProviderCase:
 
     @property
     def is_early(self) -> bool:
-        """Return True if the kernel is created with the session, not when the node first runs. This is the case for fused
-        nodes, and for other nodes with known sizes and constant bounds if no input is omitted.
-        """
+        """Return True if the kernel is created with the session, not when the node first runs."""
         if not self.cut:
             return True
         constant = all(each.at in self.placed.constants for each in self.bounds)
@@ -197,5 +181,5 @@ class ProviderCase:
 
     @property
     def failure(self) -> str:
-        """Return what happens if the provider refuses the node: the creation of the session fails, or the run fails."""
+        """Return what happens if the provider refuses the node."""
         return f"{'the session cannot be created' if self.is_early else 'the run fails'}: {NUMBER}"

@@ -1,7 +1,7 @@
 """Codes of findings about onnxruntime's DirectML provider, with rule, severity and source.
 
-Codes are stable and never reused. ORT1xx: creating the session or the run fails. ORT2xx: the node runs, but the results differ
-from the CPU provider's. ORT3xx: the sources contradict each other. `docs/onnxruntime-findings.md` has a section for each code.
+Codes are stable and never reused. ORT1xx: creating the session or the run fails. ORT2xx: results differ from the CPU
+provider's. ORT3xx: the sources contradict each other. `docs/onnxruntime-findings.md` has a section for each code.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ SOURCES = {
     "ORT-11107": "https://github.com/microsoft/onnxruntime/issues/11107",
     "ORT-25251": "https://github.com/microsoft/onnxruntime/issues/25251",
 }
-"""Names and addresses of documents, by key. Texts cite a document as its key in brackets. `dmlgather.directml.SOURCES` has more
-keys.
-"""
+"""Names and addresses of documents. `dmlgather.directml.SOURCES` has more."""
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
@@ -102,4 +100,3 @@ _ROWS = (
 )
 
 CODES = {row.code: row for row in _ROWS}
-"""All codes, in order."""

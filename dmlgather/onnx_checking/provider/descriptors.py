@@ -21,18 +21,16 @@ from dmlgather.directml.types import ONNX_ORDERS
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, SliceWindow, window
 
 _Tensor = tuple[tuple[int, ...], str]
-"""The sizes and the DirectML data type of a tensor, such as ((2, 3), "FLOAT32")."""
+"""Sizes and DirectML data type: ((2, 3), "FLOAT32")."""
 
 
 def _tensor(tensor: TensorType) -> _Tensor:
-    """Return the sizes and the DirectML data type that the provider describes a tensor with. It describes bool as UINT8."""
+    """Describe a tensor as the provider does: bool as UINT8."""
     return tensor.shape, "UINT8" if tensor.dtype == np.bool_ else tensor.dtype.name.upper()
 
 
 def descriptor(problem: Any) -> OperatorDesc:
-    """Return the DirectML descriptor that the provider builds for a node's operator. The provider must have a kernel for the
-    data types, and no tensor may be empty.
-    """
+    """Return the DirectML descriptor that the provider builds. It must have a kernel, and no tensor may be empty."""
     return _DESCRIPTORS[problem.name](problem, *(_tensor(getattr(problem, role)) for role in problem.inputs))
 
 
@@ -54,6 +52,4 @@ _DESCRIPTORS: Mapping[str, Callable[..., OperatorDesc]] = {
     "DepthToSpace": lambda problem, data: DepthToSpace1OperatorDesc.of(data, problem.blocksize, ONNX_ORDERS[problem.mode]),
     "SpaceToDepth": lambda problem, data: SpaceToDepth1OperatorDesc.of(data, problem.blocksize, ONNX_ORDERS[problem.mode]),
 }
-"""For each operator, a function that builds the descriptor. Its arguments are the problem and the sizes and data types of the
-inputs.
-"""
+"""Functions that build a descriptor from the problem and its inputs."""

@@ -1,4 +1,4 @@
-"""Kernels of onnxruntime's DirectML provider and of its CPU provider, as literal data.
+"""Kernels of onnxruntime's DirectML provider and of its CPU provider.
 
 Source: the table of registrations in onnxruntime 1.30 (`SOURCES["ORT-REG"]`), and docs/OperatorKernels.md there.
 """
@@ -14,23 +14,24 @@ LEAST_LEVEL = FeatureLevel.LEVEL_5_0
 """The lowest feature level of adapters that the provider accepts."""
 
 MOST_DIMENSIONS = 8
-"""The most dimensions that the provider's descriptors have. For a tensor with more, the provider fails."""
+"""The provider fails for tensors with more dimensions."""
 
 INTEGERS = ("int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8")
 DIRECTML_TYPES = ("bool", "double", "float", "float16", *INTEGERS)
-"""The data types that the provider's kernels for gathers and slices support."""
+"""Data types of the provider's kernels for gathers and slices."""
 
 ADAPTERS_TYPES = ("double", "int64", "uint64")
-"""The data types that not every adapter supports. The provider asks the adapter by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
+"""Data types that not every adapter supports. The provider asks by DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT."""
 
 MANY = (*DIRECTML_TYPES, "string")
 FEW = ("double", "float", "int8", "uint8")
 
 
 class Kernel(NamedTuple):
-    """The kernels of an operator in onnxruntime. `since`: the operator's versions that the DirectML provider has kernels for.
-    `host`: the positions of inputs that these kernels read on the CPU. `cpu_types`: the data types that the CPU provider's
-    kernels support, by version of the operator. Without float16 among them, onnxruntime casts float16 to float.
+    """The kernels of an operator in onnxruntime.
+    `since`: the versions with a DirectML kernel.
+    `host`: the inputs that this kernel reads on the CPU.
+    `cpu_types`: data types of the CPU provider, by version. Where float16 is missing, onnxruntime casts it to float.
     """
 
     operator: str
@@ -49,16 +50,15 @@ _ROWS = (
 )
 
 KERNELS = {row.operator: row for row in _ROWS}
-"""The kernels of each gather, Slice, DepthToSpace and SpaceToDepth, by operator."""
 
 NEWEST_SHAPE = 21
-"""The newest version of Shape and Size that the DirectML provider has a kernel for. The kernel writes its output on the CPU."""
+"""The newest version of Shape and Size with a DirectML kernel. It writes its output on the CPU."""
 
 SMALL = 100
-"""The most elements of an initializer that onnxruntime counts as being on the CPU when it places nodes."""
+"""Initializers of up to so many elements count as being on the CPU when onnxruntime places nodes."""
 
 STAYING = ("float16", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1")
-"""Data types that keep a node on the device: onnxruntime never moves a node with such an input to the CPU on purpose."""
+"""onnxruntime never moves a node with an input of these data types to the CPU on purpose."""
 
 
 def check_level(level: FeatureLevel) -> None:

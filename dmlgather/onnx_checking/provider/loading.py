@@ -20,20 +20,18 @@ if TYPE_CHECKING:
 
 WHEEL = "onnxruntime-directml 1.24.4, the last wheel,"
 WHEEL_OPSET, WHEEL_IR_VERSION = 25, 13
-"""The newest opset and IR version that the last wheel of onnxruntime-directml loads."""
+"""The newest versions that the last wheel of onnxruntime-directml loads."""
 
 
 class Refusal(NamedTuple):
-    """The reason why onnxruntime refuses to load a model. `code`: the code of the finding about the same fault, such as
-    "EXP310".
-    """
+    """Why onnxruntime refuses to load a model. `code`: that of the finding about the same fault."""
 
     code: str
     reason: str
 
 
 def refusal_of(contents: ModelContents, graph: GraphProto) -> Refusal | None:
-    """Return the first reason why onnxruntime refuses to load a model, or None if no reason is known. `graph`: the main graph."""
+    """Return the first reason why onnxruntime refuses to load a model, or None."""
     return next(_refusals(contents, graph), None)
 
 
@@ -63,7 +61,6 @@ def _refusals(contents: ModelContents, graph: GraphProto) -> Iterator[Refusal]:
 
 
 def _is_malformed(node: ModelNode) -> bool:
-    """Return True if ONNX refuses the node: its opset does not have the operator, or the node breaks the operator's schema."""
     try:
         parse_node(node.proto, node.opset)
     except UnknownValueError:
@@ -74,7 +71,7 @@ def _is_malformed(node: ModelNode) -> bool:
 
 
 def _can_be_sorted(graph: GraphProto) -> bool:
-    """Return True if the nodes of a graph can be sorted so that each node comes after the nodes that compute its inputs."""
+    """Return True if the nodes can be sorted so that each comes after those that compute its inputs."""
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     earlier = {index: {makers[name] for name in _reads(node) if name in makers} for index, node in enumerate(graph.node)}
     try:
@@ -85,12 +82,12 @@ def _can_be_sorted(graph: GraphProto) -> bool:
 
 
 def _reads(node: NodeProto) -> set[str]:
-    """Return the names of all tensors that a node reads, including those that graphs inside the node read."""
+    """Return the names that a node and its subgraphs read."""
     return {*node.input}.union(*(_reads(inner) for _, body in subgraphs(node) for inner in body.node))
 
 
 def wheel_findings(contents: ModelContents) -> Iterator[Finding]:
-    """Yield a finding for an opset or IR version that is too new for the last wheel of onnxruntime-directml."""
+    """Yield a finding for each version that is too new for the last wheel of onnxruntime-directml."""
     for path, version, newest, known in (
         ("opset_import", contents.opsets.get("", 0), WHEEL_OPSET, NEWEST_OPSET),
         ("ir_version", contents.ir_version, WHEEL_IR_VERSION, NEWEST_IR_VERSION),

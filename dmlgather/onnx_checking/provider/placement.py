@@ -1,8 +1,7 @@
-"""Where onnxruntime with its DirectML provider runs the nodes of a model. A node is constant-folded, or it runs on the CPU on
-purpose, or it runs on the device. The device runs the graph in parts.
+"""Where onnxruntime with its DirectML provider runs nodes: constant folding, CPU on purpose, or a part of the device's graph.
 
-For each graph, the nodes are placed in order. The outputs of Shape and Size are on the CPU. A node is placed on the CPU if all
-its inputs are there. Sources: `SOURCES["ORT-FALLBACK"]`, and for the parts `SOURCES["ORT-PARTITION"]`.
+The nodes of a graph are placed in order. The outputs of Shape and Size are on the CPU. A node is placed on the CPU if all its
+inputs are there. Sources: `SOURCES["ORT-FALLBACK"]`, and for the parts `SOURCES["ORT-PARTITION"]`.
 """
 
 from __future__ import annotations
@@ -29,30 +28,30 @@ if TYPE_CHECKING:
 
 
 UNFOLDED = ("Compress", "Dropout", "NonZero")
-"""Operators that onnxruntime does not fold, even if all their inputs are constant."""
+"""Operators that onnxruntime does not fold, even if all inputs are constant."""
 
 
 class Home(enum.Enum):
     """Where onnxruntime computes a node."""
 
     DEVICE = enum.auto()
-    """On DirectML, if DirectML has a kernel for the node."""
+    """On DirectML, if it has a kernel."""
     CPU = enum.auto()
-    """On the CPU on purpose, although DirectML may have a kernel for the node."""
+    """On the CPU on purpose, although DirectML may have a kernel."""
     FOLDED = enum.auto()
     """In constant folding, before other nodes are placed."""
 
 
 Key = tuple[str, int]
-"""The key of a node: the path of the graph that contains it, and its position in that graph."""
+"""The path of a node's graph, and the node's position there."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node, and where onnxruntime runs it. `chain`: for a node on the CPU, the operators on the path from a Shape or Size to
-    the node. `control`: the operator with a subgraph, such as "If", that prevents fusion in the node's graph; empty if there is
-    none. `constants`: the positions of constant inputs. `inputs`: the types of the inputs. `fits`: True if the sizes of all
-    inputs and outputs are numbers other than 0, which fusion requires.
+    """A node, and where onnxruntime runs it.
+    `chain`: for a node on the CPU, the operators from a Shape or Size to it.
+    `control`: the operator with a subgraph, such as "If", that prevents fusion; or empty.
+    `fits`: True if all sizes of inputs and outputs are numbers other than 0, as fusion requires.
     """
 
     key: Key
@@ -66,14 +65,12 @@ class PlacedNode:
 
     @property
     def may_be_fused(self) -> bool:
-        """Return True if no reason is known why onnxruntime would not fuse the node."""
+        """Return True if nothing is known to prevent fusion."""
         return self.fits and not self.control and self.home is Home.DEVICE and not _gives_sizes(self.proto)
 
 
 def place(file: ModelFile) -> dict[Key, PlacedNode]:
-    """Return all nodes of a model, each with its place, in order: first those of the main graph, then those of each local
-    function.
-    """
+    """Return all nodes with their places: the main graph's first, then each local function's."""
     from onnx import GraphProto
 
     graphs = [("", file.model.graph, file.model.opset_import)]
@@ -86,11 +83,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The facts that a graph inherits from the nodes and graphs around it.
-
-    `path`: the path of the graph. `operator`: the operator of the node that contains the graph; empty for an outermost graph.
-    `types`: the types of names in the graphs around it. `constants`: the constants there.
-    """
+    """The facts that a graph inherits from those around it. `operator`: the operator of the node around it, or empty."""
 
     path: str
     opset: int
@@ -101,10 +94,7 @@ class _Surroundings(NamedTuple):
 
 
 class _Graph:
-    """A graph during placement. `types`, `constants`: the types and the constants that its nodes can read, including those of
-    the graphs around it. `chains`: for each value on the CPU, the operators on the path from a Shape or Size. Values from other
-    graphs have no chain.
-    """
+    """A graph during placement. `chains`: for each value on the CPU, the operators from a Shape or Size to it."""
 
     def __init__(self, graph: GraphProto, around: _Surroundings) -> None:
         self.graph, self.path, self.around = graph, around.path, around
@@ -119,7 +109,7 @@ class _Graph:
         self.control = around.operator or containing
 
     def placed(self) -> Iterator[PlacedNode]:
-        """Yield the nodes of the graph and of the graphs inside it, in order."""
+        """Yield the nodes of the graph and its subgraphs, in order."""
         for index, node in enumerate(self.graph.node):
             for attribute, body in subgraphs(node):
                 path, operator = f"{place_of(self.path, node, index)}.{attribute}", operator_name(node)
@@ -151,7 +141,7 @@ class _Graph:
         return Home.DEVICE if kept or not self._lies_on_cpu(node) else Home.CPU
 
     def _is_folded(self, node: NodeProto) -> bool:
-        """Return True if the node reads only constants, or if it is a Shape of a tensor with a known shape."""
+        """Return True if the node reads only constants, or if it is a Shape of a tensor with known sizes."""
         if node.domain not in DOMAINS or node.op_type in UNFOLDED:
             return False
         names = [name for name in node.input if name]
@@ -161,9 +151,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if all inputs of the node are on the CPU. An input that the DirectML kernel reads on the CPU does not
-        count as being there, because it does not speak against the device.
-        """
+        """Return True if all inputs are on the CPU. An input that DirectML's kernel reads there counts as on the device."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -178,9 +166,7 @@ class _Graph:
         return math.prod(size for size in self._type(name).shape or () if isinstance(size, int)) <= SMALL
 
     def _has_no_kernel(self, node: NodeProto) -> bool:
-        """Return True if it is certain that DirectML has no kernel for the node. It is not certain for operators other than the
-        gathers, slices, Shape and Size.
-        """
+        """Return True if DirectML certainly has no kernel. Only that of gathers, slices, Shape and Size is known."""
         if _gives_sizes(node):
             return version(node, self.around.opset) > NEWEST_SHAPE
         if not in_family(node):
@@ -189,9 +175,7 @@ class _Graph:
         return version(node, self.around.opset) not in KERNELS[node.op_type].since or (data_type or "float") not in DIRECTML_TYPES
 
     def _chain(self, node: NodeProto) -> tuple[str, ...]:
-        """Return the operators on the path from a Shape or Size to the node's first input on the CPU. Empty if no input is
-        there.
-        """
+        """Return the operators from a Shape or Size to the first input on the CPU, or ()."""
         return next((self.chains[name] for name in node.input if name in self.chains), ())
 
     def _type(self, name: str) -> PartialType:
@@ -203,18 +187,14 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator in an opset, or 0 if the opset does not have it. For Size, return the version of
-    Shape: from 19 on, both have new versions in the same opsets.
-    """
+    """Return the version of a node's operator, or 0. Size gets that of Shape: from 19 on, both change in the same opsets."""
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Split the work of the device into parts, as onnxruntime does. Return the part of each node on the device, as a number.
-
-    `fused`: returns True if a node may be fused with its neighbours. Such a node joins the parts that it reads from, if they
-    are still open, and these become one part. A node that is not fused is a part of its own. It closes the parts that it reads
-    from: no later node can join them.
+    """Split the device's work into parts, as onnxruntime does. Return each node's part. A fused node joins the open parts that
+    it reads from; these become one part. Another node is a part of its own, and closes the parts that it reads from: no later
+    node can join them.
     """
     disjoint = _Parts()
     producers: dict[tuple[str, str], int] = {}
@@ -232,27 +212,27 @@ def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> 
 
 
 class _Parts:
-    """The parts of a graph as disjoint sets (union-find). Each part has a number. Parts that were joined have the same root."""
+    """The parts of a graph as disjoint sets (union-find)."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._closed: set[int] = set()
 
     def root(self, number: int) -> int:
-        """Return the number that stands for a part and all parts joined with it."""
+        """Return the number that stands for all parts joined with this one."""
         while self._parents[number] != number:
             number = self._parents[number]
         return number
 
     def alone(self, sources: Iterable[int]) -> int:
-        """Return a new, closed part for a node that is not fused. Also close the parts that it reads from."""
+        """Return a new, closed part. Also close the parts that it reads from."""
         self._closed.update(map(self.root, sources))
         own = self._new()
         self._closed.add(own)
         return own
 
     def fused(self, sources: Iterable[int]) -> int:
-        """Join the open parts that a fused node reads from, and return the result. If there are none, return a new part."""
+        """Join the open parts among these, or start a new one."""
         roots = dict.fromkeys(root for source in sources if (root := self.root(source)) not in self._closed)
         if not roots:
             return self._new()
@@ -267,6 +247,6 @@ class _Parts:
 
 
 def numbered(part_of: Mapping[Key, int], keys: Iterable[Key]) -> dict[Key, int]:
-    """Return the parts of the nodes in `keys`, numbered from 1 in the order of the nodes. Nodes without a part are left out."""
+    """Return the parts of these nodes, numbered from 1."""
     numbers: dict[int, int] = {}
     return {key: numbers.setdefault(part_of[key], len(numbers) + 1) for key in keys if key in part_of}

@@ -1,7 +1,4 @@
-"""Rules for nodes that onnxruntime's DirectML provider refuses or runs wrongly.
-
-Each rule is a function that yields faults, and a row of a table.
-"""
+"""Rules for nodes that onnxruntime's DirectML provider refuses or runs wrongly. Each yields faults."""
 
 from __future__ import annotations
 
@@ -29,18 +26,14 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if the model declares wrong output sizes, and onnxruntime's graph keeps them. The provider computes other
-    sizes, so the node always fails.
-    """
+    """Yield a fault for wrong declared output sizes that onnxruntime's graph keeps. The node always fails."""
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
         yield from stale(case.node.outputs[0].name, case.output, case.output.sized(computed), case.failure, "")
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if the model declares a number for an output size that has a name in inference: runs with another size
-    fail. Also yield a fault if the kernel is created with the session, from input sizes that differ from those of some runs.
-    """
+    """Yield a fault if the model declares a number for a size that differs in some runs: these fail."""
     graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
     faults = list(stale(case.node.outputs[0].name, graph_type, graph_type.sized(computed), "", sometimes)) if misled else []
@@ -57,11 +50,7 @@ def differ(shape: Shape | None, computed: Shape) -> bool:
 
 
 def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, sometimes: str) -> Iterator[Fault]:
-    """Yield a fault if onnxruntime's graph has other sizes for a tensor than the provider computes. `name`: the tensor.
-    `graph_type`: its type in onnxruntime's graph. `computed`: its type with the sizes that the provider computes. `failure`:
-    the consequence if they always differ. `sometimes`: the consequence if they differ in some runs, because a computed size has
-    a name.
-    """
+    """Yield a fault if a tensor's sizes in onnxruntime's graph differ always or sometimes from those of the provider."""
     pairs = [pair for pair in zip(graph_type.shape or (), computed.shape or (), strict=False) if isinstance(pair[0], int)]
     equalities = " and ".join(f"{printable(size)} = {number}" for number, size in pairs if isinstance(size, str))
     if computed.shape is not None and differ(graph_type.shape, computed.shape):
@@ -113,9 +102,7 @@ def _lacks_axes(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if indices of GatherElements are always smaller than data in a dimension other than the axis. Only the
-    first such dimension is reported.
-    """
+    """Yield a fault if GatherElements' indices are always smaller than data along another axis."""
     for dimension, size, other in _unequal_sizes(case):
         if Conditions(case.model_sizes).holds((size,), (other,), 1):
             yield Fault(
@@ -128,7 +115,7 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if indices of GatherElements are smaller than data in some runs, but not in all."""
+    """Yield a fault if GatherElements' indices are smaller than data in some runs."""
     if any(_has_small_indices(case)):
         return
     unequal = [(size, other) if isinstance(other, int) else (other, size) for _, size, other in _unequal_sizes(case)]
@@ -144,9 +131,7 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
-    """Yield each dimension in which indices of GatherElements may be smaller than data, with the size of data and the size of
-    indices. The axis is left out, because any size is allowed there.
-    """
+    """Yield dimension, size of data and size of indices where GatherElements' indices may be smaller."""
     data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
@@ -161,7 +146,7 @@ def _text(size: KnownSize) -> str:
 
 
 def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault for each rule of DirectML that the provider's descriptor breaks, except the rules in COVERED."""
+    """Yield a fault for each rule of DirectML that the provider's descriptor breaks."""
     problem = case.problem
     if problem is None or any(0 in tensor.shape for tensor in problem.tensors) or 0 in (case.sizes or ()):
         return  # the provider does nothing for an empty tensor
@@ -185,7 +170,7 @@ def _breaks_directml(case: ProviderCase) -> Iterator[Fault]:
 
 
 COVERED = ("DML401",)
-"""Rules of DirectML that rules of this module already check, with messages about the ONNX node."""
+"""Rules of DirectML that this module checks itself, with messages about the ONNX node."""
 
 
 def _errors(problem: Problem, level: FeatureLevel) -> tuple[Finding, ...]:
@@ -206,9 +191,7 @@ def _is_out_of_range(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _repeats_axes(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if a Slice has an axis twice. Axes that are a constant input are left out, because ONNX's shape inference
-    already refuses them.
-    """
+    """Yield a fault if a Slice has an axis twice. ONNX already refuses repeated axes that are constant."""
     axes = [bounds.axis for bounds in case.axes]
     axes_input = case.inputs.get("axes")
     if len(set(axes)) < len(axes) and (axes_input is None or axes_input.at not in case.placed.constants):
@@ -232,11 +215,9 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
-    """Yield a fault if a slice starts before its axis, or at INT32_MIN. The provider then takes no element, although ONNX does.
-
-    `stated`: True to check only axes with a known output size in onnxruntime's graph, because there the provider fails. False
-    to check only the other axes, because there the result differs. `always`: True to report faults that occur for all sizes,
-    False to report faults that occur for some sizes.
+    """Yield a fault if a slice starts before its axis: the provider takes no element, unlike ONNX.
+    `stated`: True for axes with a known output size in onnxruntime's graph, where the provider fails.
+    `always`: True for faults with all sizes, False for faults with some sizes.
     """
     data = case.named_shape("data") or ()
     for bounds in case.axes:
@@ -294,10 +275,7 @@ def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
 
 
 class ProviderRule(NamedTuple):
-    """A rule of the provider. `code`: the code of its findings. `verdict`: what the provider does with a node that breaks it.
-    `certainty`: how certain this is. `text`: the verdict in words; `{failure}` and `{codes}` in it are replaced. `check`:
-    yields the faults of a node.
-    """
+    """A rule of the provider. `text`: the verdict in words, with `{failure}` and `{codes}`."""
 
     code: str
     verdict: ProviderVerdict
@@ -307,7 +285,7 @@ class ProviderRule(NamedTuple):
 
     @property
     def sometimes(self) -> bool:
-        """Return True if a node that breaks the rule fails, or gives a different result, in some runs only."""
+        """Return True if only some runs fail or give a different result."""
         return self.text in (_SOMETIMES, _SOMETIMES_OTHER)
 
 
@@ -336,9 +314,9 @@ RULES = (
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _OTHER, partial(_starts_too_early, stated=False, always=True)),
     ProviderRule("ORT204", _DIFFERS, _INFERRED, _SOMETIMES_OTHER, partial(_starts_too_early, stated=False, always=False)),
 )
-"""All rules, in order of priority. A node's verdict is that of the first rule that it breaks."""
+"""All rules, in order of priority. The first broken rule decides the verdict."""
 
 
 def broken(case: ProviderCase) -> list[tuple[ProviderRule, Finding]]:
-    """Return each rule that a node breaks, with a finding about the node."""
+    """Return each broken rule, with a finding about the node."""
     return [(rule, CODES[rule.code].finding(**fault._asdict())) for rule in RULES for fault in rule.check(case)]

@@ -1,4 +1,4 @@
-"""The output sizes that onnxruntime's DirectML provider computes for a node, and how it treats the bounds of a Slice."""
+"""The output sizes that the DirectML provider computes, and how it treats the bounds of a Slice."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 from dmlgather.onnx_checking.sizes.values import Unknown
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-"""The range of int32. The provider clamps starts, ends and steps of a Slice to it."""
+"""The provider clamps starts, ends and steps of a Slice to int32."""
 
 Shape = tuple[Size, ...]
 Bound = int | str
 
 
 class SlicedBounds(NamedTuple):
-    """The bounds of a Slice along one axis of data. A bound is a number, or the name of an expression if it depends on unknown
-    sizes.
-    """
+    """The bounds of a Slice along one axis: numbers, or expressions of unknown sizes."""
 
     axis: int
     start: Bound
@@ -33,9 +31,7 @@ class SlicedBounds(NamedTuple):
 
 
 def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
-    """Return the axes of a Slice with their bounds. Return None if some are not known, or if starts, ends, axes and steps have
-    different lengths.
-    """
+    """Return the axes of a Slice with their bounds, or None if some are unknown or have different lengths."""
     bounds: dict[str, tuple[Bound, ...]] = {}
     bounds |= {each.name: tuple(each.ints) for each in node.proto.attribute if each.name in BOUNDS and not each.ref_attr_name}
     bound_inputs = {role: value.elements for role, value in node.roles.items() if role in BOUNDS and value.name}
@@ -57,7 +53,7 @@ def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
 
 
 class SliceWindow(NamedTuple):
-    """The provider's window along an axis: its offset and size in data, and the size of the output."""
+    """The provider's window along an axis: offset and size in data, and size of the output."""
 
     offset: int
     window: int
@@ -77,9 +73,7 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
 
 
 def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBounds) -> Conditions:
-    """Return the conditions on sizes under which ONNX takes elements of a Slice along an axis and the provider takes none.
-    `size`: the size of the axis. `has_elements`: the condition that the axis has elements.
-    """
+    """Return the conditions under which only ONNX takes elements along an axis. `has_elements`: the axis is not empty."""
     lost, start, end = has_elements.joined(), bounds.start, bounds.end
     if isinstance(bounds.step, int) and bounds.step < 0:  # both bounds lie before the axis
         lost.require((), (size, start), 1)
@@ -93,9 +87,7 @@ def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBound
 
 
 def output_sizes(node: ModelNode) -> Shape | None:
-    """Return the shape that the provider computes for a node's output. An unknown size in it is None. Return None if the shape
-    as a whole is not known.
-    """
+    """Return the output shape that the provider computes, or None."""
     shapes = [value.type.shape for value in node.arrays.values()]
     missing = len(shapes) < len(ARRAYS[node.proto.op_type]) or None in shapes
     return None if missing else _SIZES[node.proto.op_type](node, *shapes)

@@ -1,4 +1,4 @@
-"""Verdicts of onnxruntime's DirectML provider on the gathers and slices of a model, with findings and a summary."""
+"""Verdicts of onnxruntime's DirectML provider on gathers and slices, with findings and a summary."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ from dmlgather.wording import alternatives, printable
 _V, _READ, _INFERRED = ProviderVerdict, Certainty.READ, Certainty.INFERRED
 
 MOST_SHOWN = 6
-"""The most operators that a message shows of the path from a Shape to a node."""
+"""Limit of operators to show between a Shape and a node."""
 
 
 @dataclass(frozen=True)
 class Provided:
-    """The prediction for a model. `nodes`: the verdict on each node, by place. `findings`: pairs of a place and a
-    finding. `summary`: the counts of nodes.
-    """
+    """The provider's verdicts and findings, by place, with a summary."""
 
     nodes: Mapping[str, ProviderNode]
     findings: Sequence[tuple[str, Finding]]
@@ -46,9 +44,7 @@ def provided(
     judgements: Iterable[tuple[ModelNode, Judgement]],
     level: FeatureLevel,
 ) -> Provided:
-    """Return what the provider does with each gather and slice of a model. `judgements`: these nodes, with DirectML's verdicts.
-    `level`: the feature level. A node that no run reaches gets no verdict.
-    """
+    """Return what the provider does with each gather and slice that a run reaches."""
     refusal = refusal_of(contents, file.model.graph)
     if refusal is not None:
         nodes = {node.place: _refused(refusal) for node, _ in judgements if node.unreached is None}
@@ -74,9 +70,7 @@ def provided(
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
-    """Return the number of the part of the graph that runs each gather and slice on DirectML. Other nodes are not known to run
-    there; they are taken as fused if their sizes are numbers.
-    """
+    """Return the part of each gather and slice on DirectML. Other nodes count as fused if their sizes are numbers."""
 
     def fused(node: PlacedNode) -> bool:
         case = cases.get(node.key)
@@ -91,9 +85,7 @@ def _refused(refusal: Refusal) -> ProviderNode:
 
 
 def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
-    """Return what the provider does with a node, and the findings about the node. `part`: the number of the part of the graph
-    that runs the node; None if it is not on DirectML.
-    """
+    """Return what the provider does with a node, and the findings. `part`: None outside DirectML."""
     breaks_onnx = any(finding.code == "EXP101" for finding in case.judgement.findings)
     if breaks_onnx and not case.since:
         return _refused_by_onnx(), []
@@ -173,10 +165,7 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield pairs of a place and a finding about nodes other than gathers and slices for which onnxruntime's graph has wrong
-    output sizes. They fail if DirectML runs them, which is not known. If onnxruntime's graph has numbers for all inputs, an
-    earlier node fails, so there is no finding.
-    """
+    """Yield findings about other nodes that fail on DirectML, because onnxruntime's graph has wrong output sizes."""
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:
         maker = makers.get((contradiction.graph, contradiction.tensor))
@@ -191,9 +180,7 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int, unloaded: int = 0) -> ProviderSummary:
-    """Return the counts of nodes by verdict. `converted`: how many of the nodes with verdict ADAPTER every adapter would run on
-    DirectML if their indices were int32. `unloaded`: how many nodes fail because onnxruntime does not load the model.
-    """
+    """Count nodes by verdict. `converted`: nodes that every adapter would run on DirectML with int32 indices."""
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {

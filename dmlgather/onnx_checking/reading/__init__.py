@@ -1,1 +1,1 @@
-"""Reading a model file: its protobuf without weights, its local functions, and its types by ONNX's shape inference."""
+"""Reading a model file: its protobuf without weights, its local functions, and ONNX's shape inference."""

@@ -1,6 +1,4 @@
-"""The types that a model declares for the values inside its graphs (value_info and graph outputs), and how they compare with
-the types that ONNX's shape inference finds without them.
-"""
+"""The types that a model declares for inner values (value_info and graph outputs), compared with the inferred types."""
 
 from __future__ import annotations
 
@@ -19,18 +17,16 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 
 REPEATED = ("Loop", "Scan")
-"""Operators that run their body graph several times. ONNX infers the types of the body's inputs from the inputs of the node, so
-declarations of these types can be removed.
-"""
+"""Operators that repeat their body. ONNX infers the types of its inputs, so declarations of them can be removed."""
 
 
 @dataclass
 class GraphDeclarations:
-    """The declared and the inferred types of the values in one graph. `all`: all declared types, as the value_info of a
-    serialised GraphProto. They are decoded only when a caller asks for one, because few models contradict themselves. `plain`:
-    the types that shape inference finds without the declarations, in the same form. `input_sizes`: the names of sizes in the
-    types of the model's inputs. Other names in `plain` were made up by shape inference. `unconfirmed`: the declared types that
-    shape inference could not derive itself, or that it contradicts.
+    """The declared and the inferred types of one graph. Most are never read, so `all` and `plain` are serialised.
+    `all`: the declared types.
+    `plain`: the types that shape inference finds without them.
+    `input_sizes`: size names in the model's input types. Shape inference made up other names in `plain`.
+    `unconfirmed`: declared types that shape inference does not find itself, or contradicts.
     """
 
     all: bytes = b""
@@ -47,16 +43,11 @@ class GraphDeclarations:
         return _values_of(self.plain)
 
     def declared(self, name: str) -> PartialType:
-        """Return the type that the graph declares for a value, even if shape inference contradicts it. Return NOTHING if none
-        is declared.
-        """
+        """Return the declared type of a value, even if shape inference contradicts it, or NOTHING."""
         return type_of_value(self._declared[name]) if name in self._declared else NOTHING
 
     def inferred(self, name: str) -> PartialType:
-        """Return the type that shape inference finds for a value if it ignores the declared types.
-
-        A size is None if shape inference made up its name. Return NOTHING if inference finds no type.
-        """
+        """Return the type that shape inference finds without declarations, or NOTHING."""
         return keep_names(type_of_value(self._plain[name]), self.input_sizes) if name in self._plain else NOTHING
 
 
@@ -67,31 +58,27 @@ def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
 
 
 class Declarations:
-    """The declared types of the main graph or of a local function, and of all graphs inside it. `misled`: True if shape
-    inference relied on a declaration that turned out to be wrong, so its other results may be wrong too. `of_function`: True
-    for a local function. onnxruntime ignores the types that a function declares, but not those in graphs inside its nodes.
+    """The declared types of the main graph or a local function, and of its subgraphs.
+    `misled`: True if shape inference relied on a wrong declaration, so other results may be wrong too.
+    `of_function`: True for a local function. onnxruntime ignores its declared types, but not those of subgraphs.
     """
 
     def __init__(self, graphs: Iterable[GraphDeclarations] = ()) -> None:
         self._graphs, self.misled, self.of_function = list(graphs), False, False
 
     def of(self, graph: GraphProto) -> GraphDeclarations:
-        """Return the declared types of one graph. It is found by the number that `compare_declarations` stored in its
-        doc_string.
-        """
+        """Return the declared types of one graph. Its number is in its doc_string."""
         return self._graphs[int(graph.doc_string)] if self._graphs else GraphDeclarations()
 
 
 def remove_declarations(graph: GraphProto) -> bool:
-    """Remove the declared types of all values in a graph and in the graphs inside it. The types of the main inputs stay. Return
-    True if there were any declared types.
-    """
+    """Remove the declared types in a graph, except for main inputs. Return True if there were any."""
     removed = [_remove(inner.node, inner.output, inner.value_info) for inner in graphs_in(graph)]
     return any(removed)
 
 
 def without_declarations(function: FunctionProto) -> FunctionProto:
-    """Return a copy of a local function that declares no types for its values."""
+    """Return a copy of a local function without declared types."""
     plain = type(function)()
     plain.CopyFrom(function)
     _remove(plain.node, (), getattr(plain, "value_info", []))  # ONNX 1.17 brought it
@@ -102,9 +89,7 @@ def without_declarations(function: FunctionProto) -> FunctionProto:
 
 
 def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value_info: MutableSequence[ValueInfoProto]) -> bool:
-    """Remove the declared types of graph outputs and of the values in `value_info`, and those of the inputs of Loop and Scan
-    bodies in `nodes`. Return True if there were any.
-    """
+    """Remove declared types, also of the inputs of Loop and Scan bodies. Return True if there were any."""
     bodies = chain.from_iterable(subgraphs(node) for node in nodes if node.op_type in REPEATED)
     values = [*outputs, *chain.from_iterable(body.input for _, body in bodies)]
     has_declarations = bool(value_info) or any(value.HasField("type") for value in values)
@@ -115,10 +100,7 @@ def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value
 
 
 def compare_declarations(graph: GraphProto, plain: GraphProto) -> Declarations:
-    """Compare the declared types in a graph with those that shape inference finds without them, and return both. `plain`: the
-    same graph after inference without declarations. Changes `graph`: declarations that contradict `plain` are removed, and each
-    graph's number is stored in its doc_string, where `Declarations.of` reads it.
-    """
+    """Compare declared types with those in `plain`, inferred without them. Removes contradicted ones from `graph`."""
     dims = chain.from_iterable(value.type.tensor_type.shape.dim for value in graph.input)
     input_sizes = frozenset(dim.dim_param for dim in dims if dim.dim_param)
     pairs = zip(graphs_in(graph), graphs_in(plain), strict=True)
@@ -151,12 +133,12 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
 
 
 def keep_names(type_: PartialType, names: Set[str]) -> PartialType:
-    """Return a copy of a type in which each named size becomes None, unless its name is in `names`."""
+    """Return a type in which other named sizes are None."""
     return type_.each_size(lambda size: size if isinstance(size, int) or size in names else None)
 
 
 def _restrict(value: ValueInfoProto, holds: PartialType) -> None:
-    """Remove what is wrong in a declared type. `holds`: the part of the declared type that is right."""
+    """Remove from a declared type what is not in `holds`."""
     if holds.name is None:
         value.ClearField("type")
     elif holds.shape is None:

@@ -1,4 +1,4 @@
-"""Reading of an ONNX model file: decoding, checks of the file, and shape inference."""
+"""Reads an ONNX model file: decoding, checks and shape inference."""
 
 from __future__ import annotations
 
@@ -28,26 +28,18 @@ if TYPE_CHECKING:
 
 
 LARGEST_FILE = 2**31 - 1
-"""The most bytes of a model file, because a protobuf message can have no more. A larger file is refused."""
+"""The largest protobuf message, in bytes."""
 
 MOST_FAMILY_NODES = 4_000
-"""The most gathers and slices per megabyte of a file without weights. A model with more is refused, because each takes about 1
-ms to check. A file under one megabyte may have as many as one megabyte.
-"""
+"""Limit of gathers and slices per megabyte of file without weights. Each takes about 1 ms to check."""
 
 MEMORY_PER_BYTE = 3
-"""Bytes of memory that decoding takes for each byte that is kept of the file: the byte itself, the decoded message, and a
-temporary copy.
-"""
+"""Bytes of memory per kept byte of the file: the byte, the decoded message and a temporary copy."""
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model that was read from a file, without the elements of large constants. `functions`: its local functions. `limits`:
-    the CPU time and memory that ONNX's shape inference may still use for it. `most_nodes`: the most gathers and slices that it
-    may have. `remark`: the reason why shape inference of the main graph failed; empty if it succeeded. `declarations`: the
-    types that the main graph declares for its values.
-    """
+    """A model without the elements of large constants. `remark`: why shape inference of the main graph failed, or empty."""
 
     model: ModelProto
     functions: Functions
@@ -58,9 +50,7 @@ class ModelFile:
 
 
 def read_model(path: Path) -> ModelFile:
-    """Read a model file, and infer the shapes of its main graph. External data and the elements of large constants are not
-    read. FileError for an invalid file, ImportError for a missing package.
-    """
+    """Read a model and infer the main graph's shapes. FileError for an invalid file, ImportError for a missing package."""
     model, size = _decoded(path)
     if not model.HasField("graph"):
         raise FileError("holds no graph: it is no ONNX model, or one that was cut off")
@@ -78,10 +68,7 @@ def read_model(path: Path) -> ModelFile:
 
 
 class Inferred(NamedTuple):
-    """A graph after ONNX's shape inference. `graph`: the graph with inferred types; declared types that contradict the inferred
-    ones are removed. `remark`: the reason why inference failed, or empty. If it failed, `graph` may lack some or all inferred
-    shapes. `declarations`: the types that the graph declared for its values.
-    """
+    """A graph after shape inference, without contradicted declarations. `remark`: why inference failed, or empty."""
 
     graph: GraphProto
     remark: str
@@ -89,9 +76,7 @@ class Inferred(NamedTuple):
 
 
 def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProto], strict: bool = False) -> Inferred:
-    """Infer the shapes of the values in a graph of the model. `opsets`: the opsets that the graph imports. `strict`: True to
-    fail at a node whose shapes cannot be inferred; False to skip that node.
-    """
+    """Infer the shapes of a graph of the model. `strict`: True to fail at a node instead of skipping it."""
     from onnx import ModelProto
 
     if file.limits.used_up:
@@ -111,10 +96,7 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
 
 
 def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Declarations, str]:
-    """Infer shapes without the declared types, and compare the results with these types. Return the declared types, and the
-    remark of `shape_inference.inferred`. `model`: a model of the graph and the functions that it calls; the declarations in it
-    are removed.
-    """
+    """Compare the declared types with those that shape inference finds without them. Removes those in `model`."""
     if not remove_declarations(model.graph):
         return Declarations(), ""
     try:
@@ -127,15 +109,13 @@ def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tupl
 
 
 def external_files(path: Path) -> list[str]:
-    """Return the names of the files in which a model keeps its external tensors, as the model spells them. FileError for an
-    invalid file.
-    """
+    """Return the names of a model's external data files, as it spells them. FileError for an invalid file."""
     model, _ = _decoded(path)
     return sorted({entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"})
 
 
 def _decoded(path: Path) -> tuple[ModelProto, int]:
-    """Decode a model file. Return the model without large constants, and the number of bytes that the file has without them."""
+    """Decode a file without large constants. Return the model, and the number of bytes without them."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
 
@@ -159,9 +139,8 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
 
 
 def strip(model: ModelProto) -> None:
-    """Remove the elements of large constants, because shape inference copies the model several times. Remove also the elements
-    of damaged constants, because some versions of ONNX read beyond their end. FileError if the model has text that is not
-    UTF-8.
+    """Remove the elements of large and damaged constants. FileError for text that is not UTF-8. Shape inference would copy
+    large ones, and some versions of ONNX read beyond the end of damaged ones.
     """
     for tensor in list(_tensors(model)):
         if isinstance(constant(tensor), Unknown):
@@ -170,7 +149,7 @@ def strip(model: ModelProto) -> None:
 
 
 def _tensors(message: Any) -> Iterator[TensorProto]:
-    """Yield all tensors in a protobuf message, at any depth. FileError for text that is not UTF-8."""
+    """Yield all tensors in a message, at any depth. FileError for text that is not UTF-8."""
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
     for entry, value in message.ListFields():

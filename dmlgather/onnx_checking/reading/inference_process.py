@@ -1,5 +1,6 @@
-"""A separate process for ONNX's shape inference and reference evaluator, with limits of CPU time and memory. Some models make
-ONNX crash or use much memory, which must not end the check. The process runs `inference_server.py`.
+"""A separate process for ONNX's shape inference and reference evaluator, with limits of CPU time and memory.
+
+Some models make ONNX crash or use much memory, which must not end the check. The process runs `inference_server.py`.
 """
 
 from __future__ import annotations
@@ -22,26 +23,22 @@ TAKES = "ONNX's shape inference takes more than its limit of"
 
 
 class InferenceFailedError(Exception):
-    """Raised if ONNX could not infer the shapes of a model. The message says why."""
+    """Raised if ONNX cannot infer the shapes of a model."""
 
 
 class InferenceLimitError(InferenceFailedError):
-    """Raised if the inference process used up its time or memory, or crashed."""
+    """Raised if the inference process crashed or exceeded its time or memory."""
 
 
 @dataclass
 class InferenceLimits:
-    """The CPU time and memory that shape inference may still use for one model. `seconds`: the CPU time that is left; each
-    request for the model or one of its functions reduces it. `memory`: bytes, in addition to what the process has after
-    importing onnx.
-    """
+    """The time and memory that shape inference may still use. `memory`: bytes more than after importing onnx."""
 
     seconds: float
     memory: int
 
     def __post_init__(self) -> None:
         self.late = f"{TAKES} {self.seconds:.3g} seconds"
-        """The message for users if the time is used up."""
 
     @property
     def used_up(self) -> bool:
@@ -50,31 +47,24 @@ class InferenceLimits:
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return the limits for a model file of `size` bytes. They are 2 seconds of CPU time and 128 MB of memory for each
-        megabyte. A file under one megabyte gets as much as one megabyte.
-        """
+        """Return 2 seconds and 128 MB per megabyte of file. `size`: bytes; less than a megabyte counts as one."""
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 
     def infer_shapes(self, model: bytes, *, strict: bool, propagate: bool) -> bytes:
-        """Run ONNX's shape inference on a serialised ModelProto, and return the result in the same form. `strict`: True to fail
-        at a node whose shapes cannot be inferred; False to skip that node. `propagate`: True to compute also the values of
-        tensors that may be shapes (ONNX's data propagation). The CPU time of the request is subtracted from `seconds`.
-
-        Raises InferenceFailedError for an error of ONNX, or if the process cannot be started. Raises InferenceLimitError if the
-        process crashes or exceeds a limit.
+        """Run ONNX's shape inference on a serialised ModelProto, and return the result in the same form.
+        `strict`: True to fail at a node instead of skipping it.
+        `propagate`: True to also compute values that may be shapes (ONNX's data propagation).
+        InferenceFailedError for an error of ONNX, InferenceLimitError for a crash or an exceeded limit.
         """
         return self._ask(_Request(GRAPH, model, strict, propagate))
 
     def ask_node(self, model: bytes, most: int) -> bytes:
-        """Infer the types of a single node's outputs, and compute their values if possible. `model`: a serialised ModelProto
-        with only this node; the inputs of the node are graph inputs or initializers. `most`: the most elements of an output to
-        compute. The result is a serialised ModelProto with the types of the outputs as value_info. It has their values as
-        initializers if all inputs are initializers, the outputs are small enough, and ONNX's reference evaluator knows the
-        operator.
+        """Infer the output types of a node, and compute outputs of at most `most` elements, if possible.
+        `model`: a serialised ModelProto with one node. Its inputs are graph inputs or initializers.
 
-        The time is counted as in `infer_shapes`, and the errors are the same. An ill-formed node also raises
-        InferenceFailedError.
+        The result has the types in value_info, and the computed outputs as initializers. The errors are those of
+        `infer_shapes`.
         """
         return self._ask(_Request(NODE, model, most=most))
 
@@ -92,8 +82,6 @@ class InferenceLimits:
 
 @dataclass(frozen=True)
 class _Request:
-    """A request to the inference process. It has the fields of `inference_server.REQUEST`. `model`: a serialised ModelProto."""
-
     kind: bytes
     model: bytes
     strict: bool = False
@@ -106,9 +94,7 @@ class _Request:
 
 
 class _InferenceProcess:
-    """A running inference process. It answers requests one after another. After a crash or an exceeded limit, a new one is
-    started.
-    """
+    """A running inference process. A new one is started after a crash or an exceeded limit."""
 
     def __init__(self) -> None:
         self.owner, self._late = os.getpid(), False
@@ -123,13 +109,11 @@ class _InferenceProcess:
 
     @property
     def usable(self) -> bool:
-        """Return True if the process runs and was started by this Python process. After a fork, the child must start one of its
-        own.
-        """
+        """Return False after its end, and in a forked child, which must start its own process."""
         return self.owner == os.getpid() and self._process.poll() is None
 
     def ask(self, request: _Request, limits: InferenceLimits) -> tuple[bytes, float]:
-        """Send a request and wait for the answer. Return the answer and the CPU time that it took, in seconds."""
+        """Return the answer to a request, and the CPU time that it took in seconds."""
         if limits.used_up:
             raise InferenceLimitError(limits.late)
         limit = threading.Timer(WAIT * limits.seconds, self._end_late)

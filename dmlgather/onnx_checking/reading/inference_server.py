@@ -1,8 +1,4 @@
-"""The script of the inference process. It runs ONNX's shape inference on models, and ONNX's reference evaluator on single
-nodes.
-
-The script imports onnx and nothing of dmlgather. It answers requests one by one.
-"""
+"""The script of the inference process. It imports onnx and nothing of dmlgather."""
 
 from __future__ import annotations
 
@@ -17,33 +13,26 @@ from contextlib import suppress
 from typing import Any
 
 LONGEST_SHAPE = 65
-"""Inferred shapes with more dimensions are cut to this number of dimensions. It is one more than dmlgather accepts, so
-dmlgather still sees that such a shape is too long.
-"""
+"""Inferred shapes are cut to this length. It is one more than dmlgather accepts."""
 
 REQUEST, ANSWER = struct.Struct("<c??dQQQ"), struct.Struct("<cdQ")
-"""Headers of messages. A request has: kind, strict inference, data propagation, limit of CPU time in seconds, limit of memory
-in bytes, most elements of a computed value, size of the model in bytes. The model follows. An answer has: outcome, CPU time
-taken in seconds, size of the rest in bytes. The rest is a model, or an error message in UTF-8.
+"""Headers of messages.
+Request: kind, strict inference, data propagation, seconds of CPU time, bytes of memory, most elements to compute, bytes of the
+model that follows.
+Answer: outcome, seconds of CPU time, bytes of the model or error message that follows.
 """
 
 GRAPH, NODE = b"g", b"n"
-"""The two kinds of requests. GRAPH: infer the shapes of all values in a model. NODE: infer the types of the outputs of the only
-node in a model, and compute their values.
-"""
+"""Kinds of requests: to infer all shapes of a model, or to infer and compute a model's only node."""
 
 DONE, FAILED, TOO_LARGE = b"d", b"f", b"m"
 
 SELECTING = ("Compress", "NonZero", "Unique")
-"""Operators that select some elements of their input, so shape inference does not know the output size. The largest output is
-that of NonZero, with `rank` elements for each input element.
-"""
+"""Operators with an unknown output size. It is at most that of NonZero: `rank` elements per input element."""
 
 
 def serve() -> None:
-    """Answer requests from standard input until it is closed. First write one byte, to tell the parent process that onnx is
-    imported.
-    """
+    """Answer requests from standard input until it is closed. First write one byte when onnx is imported."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not write into an answer
     warnings.simplefilter("ignore")
@@ -68,7 +57,7 @@ def serve() -> None:
 
 
 def read(pipe: Any, size: int) -> bytes:
-    """Read exactly `size` bytes from a pipe. EOFError if the pipe ends before."""
+    """Read exactly `size` bytes from a pipe. EOFError if it ends before."""
     data: bytes = pipe.read(size)
     if len(data) < size:
         raise EOFError
@@ -85,7 +74,6 @@ def _answered(kind: bytes, model: bytes, strict: bool, propagate: bool, most: in
 
 
 def _graph(model: bytes, strict: bool, propagate: bool) -> bytes:
-    """Run shape inference on a serialised model, and return it with inferred shapes."""
     from google.protobuf.message import EncodeError  # type: ignore[import-untyped] # protobuf ships no types
     from onnx import shape_inference
 
@@ -99,7 +87,7 @@ def _graph(model: bytes, strict: bool, propagate: bool) -> bytes:
 
 
 def _node(text: bytes, most: int) -> bytes:
-    """Answer a NODE request. The parameters and the result are those of `InferenceLimits.ask_node`."""
+    """Answer a NODE request, as described in `InferenceLimits.ask_node`."""
     from onnx import ModelProto, TensorProto, defs, helper, shape_inference
 
     model = ModelProto.FromString(text)
@@ -126,9 +114,7 @@ def _node(text: bytes, most: int) -> bytes:
 
 
 def _elements(type_: Any, most: int, selects: bool) -> int:
-    """Return the number of elements in an output, from its inferred type. Return a number above `most` if the type does not
-    tell. `selects`: True for the operators in SELECTING.
-    """
+    """Return the largest possible number of elements in an output, or more than `most` if it is unknown."""
     tensor = type_.tensor_type
     if type_.WhichOneof("value") != "tensor_type" or (not selects and not tensor.HasField("shape")):
         return most + 1
@@ -137,7 +123,6 @@ def _elements(type_: Any, most: int, selects: bool) -> int:
 
 
 def _evaluated(model: Any, output_types: Any) -> Any:
-    """Compute the outputs of the model's node with ONNX's reference evaluator."""
     from onnx.reference import ReferenceEvaluator
 
     graph = model.graph
@@ -156,16 +141,14 @@ def _tensor(value: Any, name: str) -> Any:
 
 
 def _shorten(graph: Any) -> None:
-    """Cut each inferred shape to LONGEST_SHAPE dimensions, to save memory. Longer shapes are refused anyway."""
+    """Cut inferred shapes to save memory. Longer shapes are refused anyway."""
     for value in graph.value_info:
         if len(value.type.tensor_type.shape.dim) > LONGEST_SHAPE:
             del value.type.tensor_type.shape.dim[LONGEST_SHAPE:]
 
 
 def _data_bytes() -> int | None:
-    """Return the memory that this process uses now, in bytes, as the limit RLIMIT_DATA counts it. Return None on systems other
-    than Linux.
-    """
+    """Return the memory of this process in bytes, as RLIMIT_DATA counts it. None outside Linux."""
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 # imports less
         for line in status:
             if line.startswith("VmData:"):
@@ -174,8 +157,8 @@ def _data_bytes() -> int | None:
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    """Limit this process to `seconds` of CPU time and `memory` bytes of data. 0 removes the limit of time, None the limit of
-    memory. Only Linux enforces the limit of memory. Windows enforces neither, so the parent process also watches the time.
+    """Limit CPU time (0: unlimited) and memory (None: unlimited). Only Linux limits memory. Windows limits nothing, so the
+    parent process watches the time.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,6 +1,4 @@
-"""The local functions of a model (ModelProto.functions): which nodes call them, and what is known about their inputs in all
-calls.
-"""
+"""The local functions of a model, and what is known about their inputs in all calls."""
 
 from __future__ import annotations
 
@@ -24,24 +22,22 @@ if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 Key = tuple[str, str, str]
-"""The identifier of a local function: domain, name and overload."""
+"""Domain, name and overload of a local function."""
 
 MOST_NODES = 1_000_000
-"""The most nodes of a model if each call were replaced by the nodes of the function. Beyond this, shapes are not inferred."""
+"""Limit of nodes after all calls are inlined. Beyond it, shapes are not inferred."""
 
 MOST_DEFAULTS = 16_000_000
-"""The most bytes of default attributes that are copied from functions into their calls."""
+"""Limit of bytes of default attributes copied into calls."""
 
 
 def function_name(key: Key) -> str:
-    """Return the text for a function in messages: "domain:Name", or "domain:Name:overload" if it has an overload."""
+    """Return "domain:Name" or "domain:Name:overload" for messages."""
     return printable(":".join(key if key[2] else key[:2]))
 
 
 class Functions(Mapping[Key, "FunctionProto"]):
-    """The local functions of a model, by their keys. The order is topological: a function comes after all functions that call
-    it. FileError if functions call each other in a circle.
-    """
+    """The local functions of a model, callers first. FileError for functions that call each other in a circle."""
 
     def __init__(self, functions: Iterable[FunctionProto]) -> None:
         unordered = {_key(function.domain, function.name, function): function for function in functions}
@@ -70,21 +66,17 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return len(self._functions)
 
     def called(self, node: NodeProto) -> Key | None:
-        """Return the key of the local function that a node calls. Return None for a node with an operator."""
+        """Return the key of the local function that a node calls, or None for an operator."""
         key = _key(node.domain, node.op_type, node)
         return key if key in self._functions else None
 
     def inlined_size(self, nodes: Iterable[NodeProto]) -> int:
-        """Return the number of nodes if each call were replaced by the nodes of the function. Nodes in subgraphs and the calls
-        themselves count too. The result is at most MOST_NODES + 1.
-        """
+        """Return the number of nodes after inlining all calls, at most MOST_NODES + 1."""
         every_node = list(all_nodes(nodes))
         return min(len(every_node) + sum(self._size[key] for key in self._calls(every_node, nested=False)), MOST_NODES + 1)
 
     def reachable(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
-        """Return the functions that these nodes call, directly or through other functions. The copies declare no types for
-        their values.
-        """
+        """Return copies of the functions that these nodes call, directly or not, without declared types."""
         keys: dict[Key, None] = {}
         fresh = list(self._calls(nodes))
         while fresh:
@@ -95,15 +87,13 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return [self.without_declarations(key) for key in keys]
 
     def without_declarations(self, key: Key) -> FunctionProto:
-        """Return a copy of a function that declares no types for its values. Shape inference of a caller gets this copy."""
+        """Return a cached copy of a function without declared types."""
         if key not in self._without_declarations:
             self._without_declarations[key] = without_declarations(self[key])
         return self._without_declarations[key]
 
     def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
-        """Copy the default attributes of functions into calls that do not give these attributes. `nodes`: the calls, also in
-        subgraphs. After MOST_DEFAULTS bytes, further calls stay as they are.
-        """
+        """Copy default attributes of functions into calls that lack them, up to MOST_DEFAULTS bytes."""
         bytes_left = MOST_DEFAULTS
         for node in all_nodes(nodes):
             key = self.called(node)
@@ -122,9 +112,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Raise FileError if a node gives more inputs or outputs than the called function has, because some versions of ONNX
-        crash at such a call.
-        """
+        """Raise FileError for too many inputs or outputs, because some versions of ONNX crash at them."""
         function = self._functions[key]
         for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):
             if len(arguments) > len(parameters):
@@ -138,9 +126,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """The known facts about the arguments of a local function, in one call or in all calls. `types`, `values`: one for each
-    input. `attributes`: the attributes by name; None for an attribute without a known value.
-    """
+    """The known arguments of a local function, in one call or in all."""
 
     types: tuple[PartialType, ...] = ()
     values: tuple[Value, ...] = ()
@@ -148,25 +134,23 @@ class FunctionCall:
 
     @classmethod
     def of(cls, node: NodeProto, types: Sequence[PartialType], values: Sequence[Value | None]) -> FunctionCall:
-        """Return what is known about the arguments of one call. `node`: the calling node. `types`, `values`: one for each input
-        of the node; the value of an input that is left out is None.
-        """
+        """Return the arguments of one call. The value of an omitted input is None."""
         attributes = {attribute.name: None if attribute.ref_attr_name else attribute for attribute in node.attribute}
         return cls(tuple(types), tuple(Unknown("left out") if value is None else value for value in values), attributes)
 
     @property
     def sizes(self) -> set[str]:
-        """Return the names of sizes that occur in the types of the inputs."""
+        """Return the names of sizes in the types of the inputs."""
         return {size for type_ in self.types for size in type_.shape or () if isinstance(size, str)}
 
     @classmethod
     def unknown(cls, function: FunctionProto) -> FunctionCall:
-        """Return the arguments of a function that nothing calls: nothing is known about them."""
+        """Return unknown arguments, for a function that nothing calls."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
 
     def joined(self, other: FunctionCall) -> FunctionCall:
-        """Return what is true for both calls: types are joined, and values and attributes stay known only if they are equal."""
+        """Return what is true for both calls."""
         types = zip_longest(self.types, other.types, fillvalue=NOTHING)
         values = zip_longest(self.values, other.values, fillvalue=Unknown("an input that not all calls give"))
         names = dict.fromkeys((*self.attributes, *other.attributes))
@@ -187,9 +171,7 @@ def _joined(one: Value, two: Value) -> Value:
 
 
 def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
-    """Build a graph from the nodes of a local function, so that the function can be checked like the main graph. Its inputs
-    have the types and values of the call, and references to attributes are replaced by the attributes.
-    """
+    """Build a graph from a local function, with the inputs and attributes of a call."""
     from onnx import GraphProto, numpy_helper
 
     graph = GraphProto(name=function.name, node=_nodes_of(function, call.attributes))
@@ -205,9 +187,8 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
 
 
 def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
-    """Return copies of a function's nodes in which references to the function's attributes are replaced. `attributes`: the
-    attributes of the call. A reference stays if the attribute is None, which means unknown. A reference to an attribute that is
-    not in `attributes` is removed.
+    """Copy a function's nodes, with references replaced by these attributes. None is an attribute of unknown value: references
+    to it stay.
     """
     from onnx import GraphProto
 

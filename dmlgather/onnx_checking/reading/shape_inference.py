@@ -1,9 +1,8 @@
 """ONNX's shape inference of a graph, within limits of time and memory.
 
 Shape inference also computes the values of one-dimensional tensors, because they may be shapes (data propagation). That takes
-about 70 bytes for each element, even if the file has no values for them. No shape has thousands of elements. So if inference
-exceeds a limit, the nodes that read longer tensors are moved to another domain, where ONNX skips them, and inference runs
-again.
+about 70 bytes for each element. No shape has thousands of elements. So if a limit is exceeded, the nodes that read longer
+tensors are moved to an unknown domain, where ONNX skips them. Then inference runs again.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ HIDDEN = "dmlgather.hidden"
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
-    """Return the graph of a model after shape inference, and a remark. The remark is empty unless a limit was exceeded; then it
-    says why shapes are missing. `strict` and the errors are those of `InferenceLimits.infer_shapes`. ValueError for a model
-    that is too large for protobuf. Changes `model` if nodes had to be skipped.
-    """
+    """Infer shapes. Return the graph, and why shapes are missing, or "". May change `model`. ValueError if it is too large."""
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
         graph, remark = _within_limits(model, limits, strict)
@@ -39,17 +35,12 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
 
 
 def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return None for each named size in the output of a Slice, because some versions of ONNX copy the name from the input even
-    if the slice is shorter.
-    """
+    """Return None for named sizes: some versions of ONNX copy the input's name even if the slice is shorter."""
     return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
 def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return the correct output sizes of a pooling with ceil_mode, for the dimensions where ONNX infers wrong ones. ONNX may
-    count a last window that begins behind the data. Then the correct size is one less, or None if the size of the data is not
-    known.
-    """
+    """Return corrections for pooling with ceil_mode. ONNX may count a window that begins behind the data."""
     ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2
     steps, pads = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
@@ -67,15 +58,11 @@ MISTAKEN = {
     "Slice": (range(10, 11), _slice_sizes),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (range(10, 100), _pooling_sizes)),
 }
-"""Operators for which ONNX infers wrong sizes. For each: the affected opsets, and a function that returns the correct size of
-each affected dimension. The function gets the node, the shape of its first input, and the inferred shape of an output.
-"""
+"""Operators with wrongly inferred sizes: the affected opsets, and a function that returns the right sizes by axis."""
 
 
 def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialType) -> PartialType:
-    """Correct the type that ONNX inferred for an output of a node. `data`: the type of the first input. `result`: the type that
-    ONNX inferred. Return `result` if it is correct.
-    """
+    """Correct the type that ONNX inferred for an output. `data`: the type of the first input."""
     opsets, rule = MISTAKEN.get(node.op_type, ((), _slice_sizes))
     if opset not in opsets or node.domain not in DOMAINS or result.shape is None:
         return result
@@ -84,9 +71,7 @@ def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialTy
 
 
 def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
-    """Find the nodes for which ONNX inferred wrong sizes, and make shape inference skip them: their types are declared with
-    correct sizes instead. `typed`: the graph after shape inference. Return True if there are such nodes.
-    """
+    """Make shape inference skip nodes with wrongly inferred sizes, and declare the right ones. Return True if any."""
     opset, any_hidden = own_opset(model.opset_import), False
     for graph, typed_graph in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
@@ -108,7 +93,7 @@ def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
 
 
 def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
-    """Remove the sizes of a value that are not those in `shape`. Return True if any were removed."""
+    """Remove the sizes that differ from `shape`. Return True if any."""
     own = type_of_value(value).shape or ()
     wrong = [dim for dim, size, expected in zip(value.type.tensor_type.shape.dim, own, shape, strict=False) if size != expected]
     for dim in wrong:
@@ -143,10 +128,7 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Make shape inference skip the nodes that propagate data and read a tensor too long for a shape. `plain`: the graph after
-    inference without data propagation; the types of the skipped nodes' outputs are declared from it. Return True if there are
-    such nodes.
-    """
+    """Make shape inference skip nodes that read tensors too long for shapes. Return True if any."""
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)
@@ -176,7 +158,7 @@ def _show(graph: GraphProto) -> None:
 
 
 def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield a graph, and the graphs in the attributes of its nodes, at any depth."""
+    """Yield a graph and its subgraphs, at any depth."""
     yield graph
     for node in graph.node:
         for _, inner in subgraphs(node):
@@ -193,7 +175,7 @@ def _is_long(value: ValueInfoProto) -> bool:
 
 
 def _propagates(node: NodeProto, opset: int) -> bool:
-    """Return True if ONNX can compute the values of the node's outputs during shape inference (data propagation)."""
+    """Return True if ONNX can compute the node's outputs during shape inference."""
     from onnx import defs
 
     try:

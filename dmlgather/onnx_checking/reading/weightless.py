@@ -1,8 +1,8 @@
 """Reads an ONNX model file without the elements of its large tensors.
 
-The fields of the protobuf message are read one by one. The message descriptors of onnx say which fields hold elements; all
-other bytes are kept. After a damaged or unusual field, the rest of its message is kept without further reading. So decoding
-reports the same error as for the whole file.
+The fields of the protobuf message are read one by one. The descriptors of onnx say which fields hold elements; all other bytes
+are kept. After a damaged or unusual field, the rest of its message is kept too. So decoding reports the same error as for the
+whole file.
 """
 
 from __future__ import annotations
@@ -21,66 +21,52 @@ from dmlgather.onnx_checking.following.scopes import why_ignored
 Payload = Literal["raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"]
 
 PAYLOADS: tuple[Payload, ...] = get_args(Payload)
-"""The fields of a TensorProto that can hold its elements."""
+"""Fields of a TensorProto that can hold its elements."""
 
 LARGE = 4096
-"""Messages with fewer bytes are kept whole, because they seldom contain elements to skip."""
+"""Messages of fewer bytes are kept whole, because they seldom contain elements to skip."""
 
 MOST_FIELDS = 1_000_000
-"""The most fields to read, which takes about a second. After that, the rest of the file is kept whole. Each node and each
-tensor of a model is at least one field.
-"""
+"""Limit of fields to read, which takes about a second. Then the rest of the file is kept whole."""
 
 MOST_NESTED = 100
-"""The greatest nesting depth of messages that protobuf decodes. Deeper messages are kept whole."""
+"""The greatest depth of messages that protobuf decodes."""
 
 BUFFER = 4096
-"""The size of the file's read buffer in bytes. It is small, because only few bytes lie between the elements of two small
-tensors.
-"""
+"""The file's read buffer in bytes. Only few bytes lie between the elements of two small tensors."""
 
 _CHUNK = 2**18
-"""The number of bytes to read at once from a tensor's elements."""
+"""Bytes to read at once from a tensor's elements."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""Wire types of protobuf: how the value of a field is encoded. The last three bits of a tag are the wire type, the other bits
-are the field number.
-"""
+"""Wire types: how protobuf encodes a value. A tag is the field number and, in the last three bits, the wire type."""
 
 _HEAD = 15
-"""The most bytes of a field before its content: a tag of up to 5 bytes, then a length of up to 5 bytes or a varint of up to 10
-bytes.
-"""
+"""The most bytes before a field's content: a tag of up to 5, then a length of up to 5 or a varint of up to 10."""
 
 _VALUES: Mapping[int, tuple[re.Pattern[bytes], int]] = {
     _VARINT: (re.compile(rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"), 0),
     _FIXED64: (re.compile(rb"[\x00-\xff]{8}"), 8),
     _FIXED32: (re.compile(rb"[\x00-\xff]{4}"), 4),
 }
-"""For each wire type of single elements: the pattern of a valid value, and its number of bytes. The number is 0 for varints,
-because their length varies.
-"""
+"""For each wire type: the pattern of a value, and its bytes. Varints have 0, because their length varies."""
 
 
 @dataclass(frozen=True)
 class KeptParts:
-    """The parts of a model file that remain without the elements of large tensors. `parts`: in order; each is a bytes object,
-    or a range of positions in the file that have not been read yet. `size`: the total number of bytes.
-    """
+    """The rest of a model file, without elements of large tensors. `parts`: bytes, or unread ranges of file positions."""
 
     file: BinaryIO
     parts: list[bytes | range]
     size: int
 
     def read(self) -> bytes:
-        """Return the remaining bytes, joined to one protobuf message. FileError if the file has become shorter."""
+        """Return the rest as one protobuf message. FileError if the file has become shorter."""
         return b"".join(part if isinstance(part, bytes) else _read(self.file, part.start, part.stop) for part in self.parts)
 
 
 def without_weights(file: BinaryIO, size: int) -> KeptParts:
-    """Find the parts of a model file that remain without the elements of large tensors. `size`: the number of bytes in the
-    file. FileError if the file becomes shorter while it is read.
-    """
+    """Find the parts of a file of `size` bytes to keep. FileError if it becomes shorter meanwhile."""
     from onnx import ModelProto
 
     walk = _ElementSkipper(file)
@@ -89,16 +75,14 @@ def without_weights(file: BinaryIO, size: int) -> KeptParts:
 
 
 class _UnusualError(Exception):
-    """Raised for a field that is damaged or unusually encoded, and after MOST_FIELDS fields. The caller then keeps the rest of
-    the message.
-    """
+    """Raised for a damaged or unusual field, and after MOST_FIELDS fields. Then the rest of the message is kept."""
 
 
 class _Layout(NamedTuple):
-    """The contents of the fields of one message type. The keys are tags (field number and wire type). `inner`: the descriptor of
-    each field that is a message. `single`: the fields with a tensor inside that may occur only once, because protobuf merges
-    repeated ones. `packed`: for each list of elements in a tensor, the bytes of an element; 0 if they vary. `unpacked`: for
-    fields with one element each, the pattern of several such fields in a row.
+    """The fields of a message type, by tag (field number and wire type).
+    `single`: fields with a tensor that may occur only once, because protobuf merges repeated ones.
+    `packed`: bytes per element for each list of elements; 0 if they vary.
+    `unpacked`: for fields with one element each, the pattern of several in a row.
     """
 
     inner: Mapping[int, Any]
@@ -132,9 +116,7 @@ def _is_tensor(descriptor: Any) -> bool:
 
 
 def _has_tensor(descriptor: Any, *around: Any) -> bool:
-    """Return True if a message type is a tensor, or contains one in fields that occur only once, as a sparse tensor does.
-    `around`: the message types that contain this one, to end a recursion.
-    """
+    """Return True if a message type is a tensor, or contains one in a field that occurs only once."""
     if descriptor in around or _is_tensor(descriptor):
         return descriptor not in around
     inner = (field.message_type for field in descriptor.fields if field.message_type is not None and field.has_presence)
@@ -142,18 +124,14 @@ def _has_tensor(descriptor: Any, *around: Any) -> bool:
 
 
 class _ElementSkipper:
-    """One pass over a model file that skips the elements of large tensors. `parts`: the kept parts so far. `fields`: the number
-    of fields read so far.
-    """
+    """Collects the parts of a file to keep. `fields`: the number of fields read so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.fields = file, 0
         self.parts: list[bytes | range] = []
 
     def message(self, start: int, end: int, descriptor: Any, nested: int) -> int:
-        """Read the message from position `start` to `end`, and keep all but the elements of tensors. Return the number of kept
-        bytes. `nested`: the depth of the message; 1 for the whole model.
-        """
+        """Keep a message without elements of tensors. Return the number of kept bytes."""
         layout, first_part, singles = _layout(descriptor), len(self.parts), set()
         # `size` is the number of kept bytes before `since`. All bytes from `since` on are kept so far.
         size, since, at = 0, start, start
@@ -192,9 +170,7 @@ class _ElementSkipper:
         return sum(map(len, kept))
 
     def _without_elements(self, start: int, end: int, layout: _Layout) -> list[range]:
-        """Return the ranges of file positions to keep of the tensor that lies from `start` to `end`. A small constant is kept
-        whole, because the check reads its elements.
-        """
+        """Return the ranges of a tensor to keep. Small constants are kept whole: the check reads them."""
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped] # protobuf ships no types
         from onnx import TensorProto
 
@@ -220,9 +196,7 @@ class _ElementSkipper:
         return [range(start, end)] if why_ignored(tensor) is None else kept
 
     def _field(self, at: int, end: int) -> tuple[int, int, int]:
-        """Read the head of the field at position `at`. Return the tag, and the positions where its content starts and ends.
-        `end`: the end of the surrounding message.
-        """
+        """Read the head of a field. Return its tag, and the start and end of its content."""
         self.fields += 1
         if self.fields > MOST_FIELDS:
             raise _UnusualError
@@ -245,9 +219,7 @@ class _ElementSkipper:
         return tag, content, content + size
 
     def _check(self, start: int, stop: int, width: int) -> None:
-        """Raise _UnusualError if protobuf would refuse the list of elements from `start` to `stop`. `width`: the bytes of an
-        element; 0 for varints.
-        """
+        """Raise _UnusualError if protobuf would refuse a list of elements. `width`: bytes; 0 for varints."""
         if width:
             if (stop - start) % width:
                 raise _UnusualError
@@ -264,9 +236,7 @@ class _ElementSkipper:
             raise _UnusualError
 
     def _end_of_run(self, at: int, end: int, pattern: re.Pattern[bytes]) -> int:
-        """Find the end of a series of fields with one tensor element each. Return the position behind the last one. `pattern`:
-        matches such a series.
-        """
+        """Return the position behind a series of fields with one element each."""
         size = _HEAD
         while True:
             match = pattern.match(_read(self.file, at, min(at + size, end)))
@@ -277,7 +247,7 @@ class _ElementSkipper:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode the varint of at most 5 bytes at position `at`. Return its value, and the position behind it."""
+    """Decode a varint of at most 5 bytes. Return its value, and the position behind it."""
     value = 0
     for shift, byte in zip(range(0, 35, 7), data[at:], strict=False):
         value |= (byte & 0x7F) << shift

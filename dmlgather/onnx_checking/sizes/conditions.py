@@ -1,6 +1,4 @@
-"""Conditions on the sizes of a model, and sets of conditions that must all hold. Examples: "N >= 66", "1 <= seq <= 512", "past
-+ seq >= 1".
-"""
+"""Conditions on sizes ("N >= 66", "past + seq >= 1"), and sets of conditions that must all hold."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from dmlgather.wording import printable
 
 
 def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
-    """Return a weighted sum of sizes as text, for example "past + seq - 2*total". `terms`: the factor of each size. Negative
-    terms come last.
-    """
+    """Return a weighted sum of sizes as text: "past + seq - 2*total"."""
     signed = [
         f"{'-' if factor < 0 else '+'} {_term(sizes, name, abs(factor))}"
         for name, factor in sorted(terms.items(), key=lambda term: term[1] < 0)
@@ -28,9 +24,7 @@ def sum_of(sizes: Sizes, terms: Mapping[KnownSize, int]) -> str:
 
 
 def text_of(sizes: Sizes, terms: Mapping[KnownSize, int], offset: int) -> str:
-    """Return the inequality sum(factor * size) + offset >= 0 as text, for example "past + seq >= total + 1". `terms`: the
-    factor of each size. In the text, each side has positive terms only.
-    """
+    """Return sum(factor * size) + offset >= 0 as text without negative terms: "past + seq >= total + 1"."""
     left = [_term(sizes, name, factor) for name, factor in terms.items() if factor > 0]
     right = [_term(sizes, name, -factor) for name, factor in terms.items() if factor < 0]
     if not left:
@@ -48,9 +42,7 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
 
 
 MOST_ROUNDS = 32
-"""The most passes over all conditions. In each pass, the range of one symbol may narrow the ranges of others. Passes end
-earlier if nothing changes.
-"""
+"""Limit of passes over all conditions. The range of one symbol may narrow those of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +55,13 @@ class AtLeast:
 
 
 Atom = bool | tuple[str, Range] | AtLeast | None
-"""One of the simple conditions into which an inequality is split. True is a condition that always holds, False one that never
-holds. A pair is a symbol and the range that it must lie in. None is an inequality with an expression that is too long to keep.
-"""
+"""True or False, a symbol and its range, or an inequality. None is an inequality with a too long expression."""
 
 
 class Conditions:
-    """A set of conditions on the sizes of a model that must all hold. `ranges`: the range of each symbol, in order of first
-    occurrence. `inequalities`: the conditions that cannot be written as the range of one symbol, such as "past + seq >= 1", in
-    the order in which they were added. `never`: True if the conditions contradict each other, as far as this is known.
-    `unstated`: True if a condition is missing here because its expression was too long.
+    """Conditions on sizes that must all hold.
+    `inequalities`: conditions that are no range of one symbol, such as "past + seq >= 1".
+    `unstated`: True if a condition is missing because its expression was too long.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -83,7 +72,7 @@ class Conditions:
         self.unstated = False
 
     def joined(self, *others: Conditions) -> Conditions:
-        """Return a new set with these conditions and the conditions of `others`. All must be about the same `Sizes`."""
+        """Return a new set with the conditions of all these sets, which must be about the same `Sizes`."""
         conjunction = Conditions(self.sizes)
         for other in (self, *others):
             conjunction.never |= other.never
@@ -99,16 +88,12 @@ class Conditions:
             self._add(atom)
 
     def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> bool | None:
-        """Return True if sum(left) >= sum(right) + offset follows from the conditions, and False if it contradicts them. Return
-        None if it depends on the sizes, or if neither could be shown.
-        """
+        """Return True if sum(left) >= sum(right) + offset follows, False if it cannot hold, None if neither was shown."""
         answers = {self._answer(atom) for atom in self._atoms(left, right, offset)}
         return False if False in answers else None if None in answers else True
 
     def solved(self) -> Conditions:
-        """Return an equivalent set with simpler inequalities. For example, with N = 3, the inequality "N + seq >= 5" becomes
-        the range "seq >= 2".
-        """
+        """Return an equivalent set with simpler inequalities. With N = 3, "N + seq >= 5" becomes "seq >= 2"."""
         conditions = self
         for _ in range(MOST_ROUNDS):
             simplified = Conditions(self.sizes)
@@ -123,9 +108,7 @@ class Conditions:
         return simplified
 
     def stated(self) -> tuple[SizeCondition, ...]:
-        """Return the conditions as they are written in a report. Conditions that every size meets, and inequalities that follow
-        from the ranges, are left out.
-        """
+        """Return the conditions for a report, except those that always hold or follow from others."""
         ranges = [
             _of_range(symbol, allowed)
             for symbol, allowed in self.ranges.items()
@@ -134,9 +117,7 @@ class Conditions:
         return (*ranges, *(self._stated(each) for each in self.inequalities if self._by_ranges(each) is not True))
 
     def tightened(self) -> dict[str, Range] | None:
-        """Return the range of each symbol after the inequalities have narrowed it. For example, "N >= M" and "M >= 2" give N
-        the range from 2. Return None if no sizes meet the conditions.
-        """
+        """Return the ranges, narrowed by the inequalities, or None if no sizes meet them. "N >= M" and "M >= 2" give N >= 2."""
         if self.never:
             return None
         ranges = dict(self.ranges)
@@ -157,9 +138,7 @@ class Conditions:
         yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, offset + extra - less))
 
     def _sum(self, terms: Iterable[KnownSize]) -> tuple[KnownSize | None, int]:
-        """Add up sizes. Return the sum of the symbolic sizes and the sum of the numbers. The first is None if its expression is
-        too long.
-        """
+        """Return the sum of the symbolic sizes, None if it is too long, and the sum of the numbers."""
         total: KnownSize | None = 0
         numbers = 0
         for term in terms:
@@ -170,9 +149,7 @@ class Conditions:
         return (0, numbers + total) if isinstance(total, int) else (total, numbers)
 
     def _simplified(self, inequality: AtLeast) -> Iterator[Atom]:
-        """Split an inequality into simpler conditions that must all hold. For example, minimum(N, M) >= 2 gives the ranges N >=
-        2 and M >= 2. Yield the inequality itself if it cannot be split.
-        """
+        """Split an inequality: minimum(N, M) >= 2 gives the ranges N >= 2 and M >= 2."""
         linear = self._difference(inequality)
         if linear is not None and len(linear[0]) < 2:
             yield _atom(*linear)
@@ -198,16 +175,11 @@ class Conditions:
             yield inequality
 
     def _are_factors(self, sizes: tuple[KnownSize, ...]) -> bool:
-        """Return True if a product has these factors: there are at least two, and none is ever negative. Then the product is
-        positive only if each factor is.
-        """
+        """Return True for several sizes that are never negative. Their product is positive only if each is."""
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """Simplify an inequality that holds if at least one inequality of `any_of` holds. For example, maximum(N, M) >= 2 holds
-        if N >= 2 or M >= 2. Alternatives that contradict the other conditions are dropped. If one is left, yield its parts. If
-        several are left, yield `inequality`. If none is left, yield False.
-        """
+        """Simplify an inequality that holds if one of `any_of` holds: maximum(N, M) >= 2 if N >= 2 or M >= 2."""
         possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
@@ -215,10 +187,7 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Solve an inequality for its only symbol that has no fixed value, and return the symbol with its range. Return True or
-        False if the inequality holds for all values of the symbol, or for none. Return None if there are several such symbols,
-        or if the solutions are not one range.
-        """
+        """Solve an inequality for its only symbol without a fixed value, if the solutions are one range."""
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
         open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]
@@ -228,15 +197,11 @@ class Conditions:
         return (open_symbols[0], solution) if isinstance(solution, Range) else solution
 
     def met(self, inequality: AtLeast, values: Mapping[str, int]) -> bool:
-        """Return True if an inequality holds for these numbers. `values`: a number for each symbol. ZeroDivisionError if a side
-        has no integer value, for example after a division by zero.
-        """
+        """Return True if an inequality holds for these numbers. ZeroDivisionError if a side has no integer value."""
         return self.sizes.at(inequality.left, values) - self.sizes.at(inequality.right, values) >= inequality.offset
 
     def _difference(self, inequality: AtLeast) -> tuple[dict[str, int], int] | None:
-        """Return left - right - offset as the factor of each symbol and a constant. Return None if the difference is not
-        linear.
-        """
+        """Return left - right - offset as factors of symbols and a constant, or None if it is not linear."""
         left, right = self.sizes.linear(inequality.left), self.sizes.linear(inequality.right)
         if left is None or right is None:
             return None
@@ -253,16 +218,14 @@ class Conditions:
         return False if both.empty else True if both == allowed else None
 
     def _implies(self, one: AtLeast, other: AtLeast) -> bool:
-        """Return True if `other` certainly holds wherever `one` holds. False means that this could not be shown."""
+        """Return True if `other` certainly holds wherever `one` holds."""
         sum_, other_sum = self._difference(one), self._difference(other)
         if sum_ is None or other_sum is None:
             return one.left == other.left and one.right == other.right and one.offset >= other.offset
         return sum_[0] == other_sum[0] and sum_[1] <= other_sum[1]
 
     def _by_ranges(self, inequality: AtLeast) -> bool | None:
-        """Return True if the ranges of the symbols alone make an inequality hold, and False if they make it fail. Return None
-        if it depends on the sizes, or if neither could be shown.
-        """
+        """Return True or False if the ranges alone decide an inequality, else None."""
         if any(allowed.empty for allowed in self.ranges.values()):
             return None
         least, most = self.sizes.bounding(inequality.left, inequality.right, inequality.offset)(self.ranges).ends(self.ranges)
@@ -314,9 +277,7 @@ def _of_range(symbol: str, allowed: Range) -> SizeCondition:
 
 
 def _atom(factors: Mapping[str, int], constant: int) -> Atom:
-    """Return the condition sum(factor * symbol) + constant >= 0 for at most one symbol: a range of the symbol, or True or False
-    if there is no symbol.
-    """
+    """Return the condition sum(factor * symbol) + constant >= 0 for at most one symbol."""
     if not factors:
         return constant >= 0
     ((symbol, factor),) = factors.items()
@@ -325,24 +286,20 @@ def _atom(factors: Mapping[str, int], constant: int) -> Atom:
 
 
 def _range(factor: int, constant: int) -> Range:
-    """Return the integers of 0 or more with factor * size + constant >= 0, as a range."""
+    """Return the integers of 0 or more with factor * size + constant >= 0."""
     # 2 * size - 7 >= 0: size >= 4, which is -(-7 // 2). -2 * size + 7 >= 0: size <= 3, which is 7 // 2.
     return Range(max(0, -(constant // factor))) if factor > 0 else Range(0, constant // -factor)
 
 
 def most_of(factor: int, allowed: Range) -> float | int:
-    """Return the largest value of factor * symbol for values of the symbol in a range. Return infinity if there is no largest
-    value.
-    """
+    """Return the largest value of factor * symbol for symbols in a range. It may be infinite."""
     if factor < 0:
         return factor * allowed.low
     return math.inf if allowed.high is None else factor * allowed.high
 
 
 def strongest(conditions: Iterable[SizeCondition]) -> list[SizeCondition]:
-    """Combine the conditions that several nodes put on the sizes. Conditions on the same size become one condition. Conditions
-    that follow from others are left out.
-    """
+    """Combine the conditions of several nodes. Conditions that follow from others are left out."""
     by_size: dict[str, SizeCondition] = {}
     for condition in conditions:
         by_size[condition.size] = _both(by_size.setdefault(condition.size, condition), condition)
@@ -350,7 +307,6 @@ def strongest(conditions: Iterable[SizeCondition]) -> list[SizeCondition]:
 
 
 def _both(one: SizeCondition, other: SizeCondition) -> SizeCondition:
-    """Combine two conditions on the same size. For example, "N >= 2" and "N <= 9" become "2 <= N <= 9"."""
     both = Range(one.at_least, one.at_most).both(Range(other.at_least, other.at_most))
     for condition in (one, other):
         if (condition.at_least, condition.at_most) == (both.low, both.high):
@@ -360,9 +316,7 @@ def _both(one: SizeCondition, other: SizeCondition) -> SizeCondition:
 
 
 def _follows(condition: SizeCondition, by_size: Mapping[str, SizeCondition]) -> bool:
-    """Return True if a condition on a sum of symbols follows from the conditions on the single symbols. `by_size`: the
-    conditions by the size that each limits.
-    """
+    """Return True if a condition on a sum follows from the conditions on its symbols."""
     least = 0.0
     for symbol, factor in (condition.terms or {}).items():
         limit = by_size.get(symbol)

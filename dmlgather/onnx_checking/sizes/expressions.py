@@ -1,8 +1,7 @@
-"""Symbolic sizes: sizes that are unknown before a model runs, as expressions of the model's symbols. Examples: "seq", "seq +
-1", "floor(seq/2)".
+"""Sizes that are unknown before a model runs, as expressions of symbols: "seq", "seq + 1", "floor(seq/2)".
 
 A size is an int, or a str with the text of its expression. `Sizes` keeps the sympy expression behind each text. Only this
-module and `ranges` use sympy. An array of sizes has data type object and holds ints and strs, so NumPy can move its elements.
+module and `ranges` use sympy. An array of sizes has data type object, so NumPy can move its elements.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
-    """Split a linear expression into the factor of each symbol and a constant. For example, 2*N - M + 3 gives {"N": 2, "M": -1}
-    and 3. Return None if the expression is not linear, or has a factor that is not an integer.
-    """
+    """Split 2*N - M + 3 into {"N": 2, "M": -1} and 3. Return None if it is not linear with integer factors."""
     factors: dict[str, int] = {}
     constant = 0
     for factor, term in (term.as_coeff_Mul() for term in (expression.args if expression.is_Add else (expression,))):
@@ -42,9 +39,7 @@ def linear_of(expression: Any) -> tuple[dict[str, int], int] | None:
 
 @lru_cache(maxsize=1024)
 def value_of(expression: Any) -> Callable[[Mapping[str, int]], int | Fraction]:
-    """Compile a sympy expression to a Python function. The function takes a number for each symbol and returns the value. It is
-    about a hundred times as fast as sympy's own evaluation.
-    """
+    """Compile a sympy expression to a Python function, which is about a hundred times as fast."""
     if expression.is_Symbol:
         return operator.itemgetter(str(expression.name))
     if expression.is_Rational:
@@ -66,34 +61,27 @@ _VALUES: Mapping[str, Callable[..., int | Fraction]] = {
     "floor": math.floor,
     "ceiling": math.ceil,
 }
-"""Python implementations of the sympy functions that occur in expressions, by the name of the sympy class."""
+"""Python implementations of sympy classes."""
 
 
 KnownSize = int | str
-"""A size of a tensor, or an integer that a model computes from sizes, such as the bound of a slice. An int is a number. A str
-is the text of a symbolic expression.
-"""
+"""A number, or the text of a symbolic expression. It may be a slice bound, so negative."""
 
 MOST_OPERATIONS = 40
-"""The most operations in one expression. A longer expression is not kept, and the size counts as unknown, because comparing
-long expressions takes too much time.
-"""
+"""Limit of operations in an expression. Longer ones count as unknown: comparing them takes too long."""
 
 MOST_PARTS = 8
-"""The most operands of a minimum or maximum. With more operands, the size counts as unknown, because sympy compares each
-operand with each other one.
-"""
+"""Limit of operands of a minimum or maximum. Sympy compares each pair of operands."""
 
 LARGEST = 2**63 - 1
 
 SHORT = 64
-"""The largest denominator of a fraction whose products with sizes count as exact in floating point."""
+"""The largest denominator of fractions that floating point multiplies with sizes exactly."""
 
 WORD = re.compile(r"[^\W\d][\w.\[\]]*")
-"""Symbol names that need no quotes in the text of an expression, such as "seq" or "data[0]"."""
+"""Symbol names that need no quotes in expressions: "seq", "data[0]"."""
 
 QUOTIENTS = ("divide", "floor_divide", "truncate_divide", "floor_modulo", "truncate_modulo")
-"""Division and remainder. Their second operand must not be 0."""
 
 RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -102,13 +90,10 @@ RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-"""The relations that `Sizes.compare` accepts, by their sign."""
 
 
 class Sizes:
-    """The symbolic sizes of one model, and arithmetic on them. A size is referred to by the text of its expression. A symbol
-    stands for an integer of 0 or more.
-    """
+    """The symbolic sizes of one model, and arithmetic on them. Symbols stand for integers of 0 or more."""
 
     def __init__(self) -> None:
         self._symbols: dict[str, str] = {}
@@ -119,9 +104,7 @@ class Sizes:
         self._solved: dict[tuple[Any, ...], Range | bool | None] = {}
 
     def symbol(self, text: str) -> str:
-        """Register a symbol, and return the text that refers to it. That is the text in the model, unless an expression of
-        other symbols already has this text.
-        """
+        """Register a symbol. Return `text`, or a variant if an expression has the same text."""
         if text not in self._symbols:
             name = text
             while name in self._named or name in self._taken:
@@ -131,25 +114,21 @@ class Sizes:
         return self._symbols[text]
 
     def compute(self, operation: str, *operands: KnownSize | Fraction) -> KnownSize | None:
-        """Apply an arithmetic operation to sizes. `operation`: one of OPERATIONS. "floor_…" rounds towards minus infinity,
-        "truncate_…" towards 0. "divide" does not round, because floating point is exact for the quotients that models compute.
-        Operands with the denominators 2, 4, 8 … can be used in every operation; other fractions can only be rounded. Return
-        None if no single expression is right for all sizes, or if the expression is too long.
+        """Apply one of OPERATIONS to sizes. Return None if no single expression is right for all sizes, or if it is too long.
+
+        "floor_…" rounds towards minus infinity, "truncate_…" towards 0. "divide" does not round: floating point is exact for
+        the quotients that models compute. Fractions must have the denominators 2, 4, 8 …; others can only be rounded.
         """
         result = self._compute(operation, *map(self._expression, operands))
         return None if result is None else self._name(result)
 
     def number(self, operation: str, *numbers: KnownSize | Fraction) -> Fraction | None:
-        """Apply an operation of `compute` to numbers that need not be integers. Return None if the result is not a rational
-        number.
-        """
+        """Apply an operation of `compute` to rational numbers. Return None if the result is not rational."""
         result = self._compute(operation, *map(self._expression, numbers))
         return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
-        """Return True if the relation holds for all values of the symbols, and False if it holds for none. Return None if it
-        depends on the values, or if neither could be shown. `relation`: one of RELATIONS.
-        """
+        """Return the answer if it is the same for all values of the symbols. None if not, or if none was found."""
         if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)
@@ -162,15 +141,13 @@ class Sizes:
         return answers.pop() if len(answers) == 1 else None
 
     def symbols(self, size: object) -> frozenset[str]:
-        """Return the symbols in the expression of a size. The result is empty for a number, and for an object that is no size."""
+        """Return the symbols in a size, none for an object that is no size."""
         if isinstance(size, str) and size in self._named:
             return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
         return frozenset({size}) if isinstance(size, str) else frozenset()
 
     def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
-        """Evaluate a size. `values`: a number for each symbol. ZeroDivisionError if the result is not an integer, for example
-        after a division by zero.
-        """
+        """Evaluate a size. ZeroDivisionError if it has no integer value for these numbers."""
         if isinstance(size, int):
             return size
         if size not in self._named:
@@ -181,17 +158,13 @@ class Sizes:
         return int(result)
 
     def linear(self, size: KnownSize) -> tuple[dict[str, int], int] | None:
-        """Split a size into the factor of each symbol and a constant. For example, "2*N + 3" gives {"N": 2} and 3. Return None
-        if the size is not linear in its symbols.
-        """
+        """Split "2*N + 3" into {"N": 2} and 3. Return None if a size is not linear."""
         if isinstance(size, int):
             return {}, size
         return linear_of(self._named[size]) if size in self._named else ({size: 1}, 0)
 
     def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
-        """Return the operands of a size that is a minimum, maximum or product. For example, the parts of "max(N, M)" as a
-        maximum are "N" and "M". Any other size is returned as the only part.
-        """
+        """Return the operands, such as "N" and "M" of the maximum "max(N, M)". Another size is its own only part."""
         kind = {"minimum": "Min", "maximum": "Max", "multiply": "Mul"}[operation]
         if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
             return (size,)
@@ -199,9 +172,7 @@ class Sizes:
         return parts if len(parts) == len(self._named[size].args) else (size,)
 
     def bounding(self, left: KnownSize, right: KnownSize = 0, offset: int = 0) -> Bounding:
-        """Return a function that computes a lower and an upper bound of left - right - offset. The function's argument is the
-        range of each symbol.
-        """
+        """Return a function that computes bounds of left - right - offset."""
         key = (left, right, offset)
         if key not in self._boundings:
             left_sum, right_sum = self.linear(left), self.linear(right)
@@ -215,9 +186,8 @@ class Sizes:
     def where_at_least(
         self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
-        """Solve left >= right + offset for one symbol. Return the values that meet it as a range. Return True for all values in
-        the symbol's range, and False for none. Return None if the values are not one range, or if they were not found.
-        `ranges`: the range of each symbol. All symbols but `symbol` must have a range with a single value.
+        """Solve left >= right + offset for one symbol; all others must have a fixed value. Return True for all values in its
+        range, False for none, and None if the values are not one range.
         """
         key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:
@@ -225,7 +195,7 @@ class Sizes:
         return self._solved[key]
 
     def most(self, size: KnownSize) -> int | None:
-        """Return an upper bound of the size. Return None if the size may exceed the largest size in DirectML."""
+        """Return an upper bound of a size, or None if it may exceed the largest size in DirectML."""
         return largest_value(self.bounding(size), self.symbols(size))
 
     def _expression(self, size: KnownSize | Fraction) -> Any:
@@ -263,14 +233,12 @@ def _exactly(linear: tuple[dict[str, int], int]) -> LinearBounds:
 
 
 def _parts(value: Any) -> int:
-    """Return the number of operands of a minimum or maximum. For any other expression, return 1."""
     return len(value.args) if isinstance(value, _sympy().Min | _sympy().Max) else 1
 
 
 def _quotient(operation: str, left: Any, right: Any) -> Any | None:
-    """Return a quotient or a remainder of two expressions. A symbolic divisor is taken to be different from 0, because a model
-    that runs never divides by 0. Return None if the divisor is still symbolic after simplification, because sympy 1.14 assumes
-    that such a quotient has no upper limit.
+    """Return a quotient or remainder, or None if the divisor stays symbolic: sympy 1.14 assumes that such a quotient has no
+    upper limit. A model that runs never divides by 0.
     """
     if right.is_zero or not (left.is_integer and right.is_integer):
         return None
@@ -287,7 +255,7 @@ def _quotient(operation: str, left: Any, right: Any) -> Any | None:
 
 
 def _truncate(sympy: Any, value: Any) -> Any:
-    """Round an expression towards 0: max(0, floor(value)) + min(0, ceiling(value)). A term that is always 0 is left out."""
+    """Round towards 0: max(0, floor(value)) + min(0, ceiling(value)), without a term that is always 0."""
     least, most = bounding(value)({}).ends({})
     positive = sympy.floor(value) if least >= 0 else sympy.Max(0, sympy.floor(value)) if most >= 1 else 0
     negative = sympy.ceiling(value) if most <= 0 else sympy.Min(0, sympy.ceiling(value)) if least <= -1 else 0
@@ -308,22 +276,17 @@ _SIMPLE: Mapping[str, Callable[..., Any]] = {
 }
 
 OPERATIONS = (*QUOTIENTS, *_SIMPLE)
-"""The arithmetic operations that `Sizes.compute` accepts."""
 
 
 def _exact(value: Any) -> bool:
-    """Return True if floating point computes the expression without rounding for sizes that occur in practice. Halves, quarters
-    and so on are exact as well.
-    """
+    """Return True if floating point computes the expression exactly for usual sizes, as for halves."""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
 
 
 def _is_short(number: Any) -> bool:
-    """Return True if floating point represents the product of this number and a size exactly, because the product needs few
-    bits. Examples are 1/2, 3/4 and 100, but not the float 0.7.
-    """
+    """Return True if products with sizes need few bits: for 1/2, 3/4 and 100, not for the float 0.7."""
     return bool(number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2)
 
 

@@ -1,4 +1,4 @@
-"""Ranges of symbolic sizes, and bounds of the expressions of symbols in such ranges (interval arithmetic)."""
+"""Ranges of symbols, and bounds of expressions in these ranges (interval arithmetic)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,24 @@ from typing import Any
 from dmlgather.directml.rules.tensors import ELEMENT_LIMIT
 
 FARTHEST = 1 << 40
-"""The largest value of a symbol that is considered. Sizes in DirectML are at most 2^32 - 1; larger values only show whether an
-expression grows without limit.
-"""
+"""The largest value to consider. It exceeds 2^32 - 1, DirectML's largest size, to show which expressions have no limit."""
 
 MOST_INTERVALS = 400
-"""The most intervals into which the range of a symbol is divided. After that, an interval is not divided further, even if the
-question is still open for it.
-"""
+"""Limit of intervals into which a range is divided. Beyond it, the answer may be unknown."""
 
 MOST_HALVED = 64
-"""An interval that starts near 0 and is longer than this is divided near its start, because most sizes are small. Other
-intervals are halved.
-"""
+"""Intervals near 0 that are longer are divided near their start, because most sizes are small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An interval of integer sizes, from `low` to `high`. Both ends are included. `high` is None if there is no upper limit."""
+    """Integers from `low` to `high`, both included. None means no upper limit."""
 
     low: int
     high: int | None = None
 
     def both(self, other: Range) -> Range:
-        """Return the intersection of two ranges. If it is empty, its `low` exceeds its `high`."""
+        """Return the intersection. If it is empty, its `low` exceeds its `high`."""
         highs = [high for high in (self.high, other.high) if high is not None]
         return Range(max(self.low, other.low), min(highs, default=None))
 
@@ -45,9 +39,7 @@ class Range:
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """Return the range as text, for example "1 <= N <= 512". An upper limit above the largest size in DirectML is left out:
-        "N >= 1".
-        """
+        """Return "1 <= N <= 512", or "N >= 1" if the upper limit exceeds DirectML's."""
         if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:
@@ -56,20 +48,19 @@ class Range:
 
 
 ANY = Range(0)
-"""The range of a symbol if nothing is known about it: all integers of 0 or more."""
+"""The range of a symbol about which nothing is known."""
 
 Number = int | Fraction
 
 Ranges = Mapping[str, Range]
-"""The range of each symbol. No range is empty. A symbol that is missing has the range ANY."""
+"""Ranges by symbol, none of them empty. Missing symbols have the range ANY."""
 
 NO_RANGES: Ranges = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LinearBounds:
-    """A lower and an upper bound of an expression, both linear in the symbols. The expression lies between sum(factor * symbol)
-    + `low` and sum(factor * symbol) + `high`. `factors`: the factor of each symbol, never 0. For example, floor(N/2) lies
+    """Bounds of an expression: sum(factor * symbol) + `low` and sum(factor * symbol) + `high`. For example, floor(N/2) lies
     between N/2 - 1/2 and N/2.
     """
 
@@ -78,21 +69,19 @@ class LinearBounds:
     factors: Mapping[str, Number] = field(default_factory=dict)
 
     def plus(self, other: LinearBounds) -> LinearBounds:
-        """Return bounds of the sum of the two expressions."""
+        """Return bounds of the sum of two expressions."""
         factors = dict(self.factors)
         for symbol, factor in other.factors.items():
             factors[symbol] = factors.get(symbol, 0) + factor
         return LinearBounds(self.low + other.low, self.high + other.high, {name: each for name, each in factors.items() if each})
 
     def times(self, factor: Number) -> LinearBounds:
-        """Return bounds of the expression times `factor`. The factor must not be 0."""
+        """Return bounds of the expression times a factor other than 0."""
         low, high = sorted((self.low * factor, self.high * factor))
         return LinearBounds(low, high, {name: each * factor for name, each in self.factors.items()})
 
     def ends(self, ranges: Ranges) -> tuple[Number, Number]:
-        """Return the smallest value of the lower bound and the largest value of the upper bound, for all values of the symbols
-        in `ranges`.
-        """
+        """Return the minimum of the lower bound and the maximum of the upper bound."""
         low, high = self.low, self.high
         for symbol, factor in self.factors.items():
             allowed = ranges.get(symbol, ANY)
@@ -101,7 +90,7 @@ class LinearBounds:
         return low, high
 
     def constant(self, ranges: Ranges) -> LinearBounds:
-        """Replace the symbols by their ranges. Return bounds that are plain numbers."""
+        """Return bounds without symbols."""
         return LinearBounds(*self.ends(ranges))
 
 
@@ -110,11 +99,11 @@ def _last(allowed: Range) -> int:
 
 
 Bounding = Callable[[Ranges], LinearBounds]
-"""A function that computes bounds of one expression. Its argument is the range of each symbol."""
+"""Computes bounds of one expression from the ranges of its symbols."""
 
 
 def bounding(expression: Any) -> Bounding:
-    """Compile a sympy expression to a function that computes its bounds from the ranges of its symbols."""
+    """Compile a sympy expression to a function that computes its bounds."""
     if expression.is_Symbol:
         symbol = LinearBounds(0, 0, {str(expression.name): 1})
         return lambda _: symbol
@@ -159,9 +148,7 @@ def _most(one: LinearBounds, two: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return bounds of a number rounded down. If all factors are integers, only the constants are rounded: floor(N + 5/2) = N +
-    2. Otherwise, rounding subtracts less than 1. Bounds that are plain numbers are preferred if they are as narrow.
-    """
+    """Round bounds down: floor(N + 5/2) = N + 2. If a factor is no integer, rounding subtracts less than 1."""
     if all(factor.denominator == 1 for factor in operand.factors.values()):
         return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)
     low, high = map(math.floor, operand.ends(ranges))
@@ -174,7 +161,7 @@ def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return bounds of a remainder. It has the sign of the divisor, and its absolute value is less than that of the divisor."""
+    """Return bounds of a remainder. It has the sign of the divisor and a smaller absolute value."""
     low, high = divisor.ends(ranges)
     if low == high and low:
         whole = _floor(operand.times(Fraction(1) / low), ranges).constant(ranges)
@@ -197,16 +184,12 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
     "Max": _most,
     "Mod": _modulo,
 }
-"""For each sympy function that occurs in expressions: how the bounds of its result follow from the bounds of its operands. The
-keys are the names of the sympy classes. `_OF_ONE` has the functions of one operand. Functions of several operands are applied
-to two at a time.
-"""
+"""Functions that compute bounds of a result from those of two operands, by sympy class."""
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
-    """Find the values of a symbol for which an expression is 0 or more. Return them as a range. Return True for all values in
-    the symbol's range, and False for none. Return None if the values are not one range, or if they were not found. `ranges`:
-    the range of each symbol in the expression. All symbols but `symbol` must have a range with a single value.
+    """Return the values of a symbol for which an expression is 0 or more; all other symbols must have a fixed value. True for
+    all in its range, False for none, None if they are not one range.
     """
     accepted: list[Range] = []
     for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
@@ -227,9 +210,7 @@ def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES)
 
 
 def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
-    """Return an upper bound of an expression. Return None if the expression may exceed the largest size in DirectML. The bound
-    is the exact maximum if the expression has one symbol and no remainders.
-    """
+    """Return an upper bound of an expression, or None if it may exceed the largest size in DirectML."""
     most = bound({}).ends({})[1]
     if len(symbols) == 1:
         (symbol,) = symbols
@@ -248,10 +229,7 @@ def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
 def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
-    """Divide the range of a symbol into intervals, and yield them in order. Each comes with the bounds of the expression in the
-    interval: a minimum and a maximum. `is_open`: returns True for bounds that do not answer the caller's question; the interval
-    is then divided further. There are at most about MOST_INTERVALS intervals.
-    """
+    """Divide a range into intervals, and yield them with bounds. `is_open`: True to divide further."""
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0
     while pending:

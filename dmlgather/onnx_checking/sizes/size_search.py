@@ -1,4 +1,4 @@
-"""Search for numbers to put in place of symbolic sizes, so that given constraints hold. Small numbers are tried first."""
+"""Search for numbers in place of symbols so that constraints hold. Small numbers are tried first."""
 
 from __future__ import annotations
 
@@ -11,53 +11,42 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize, Sizes
 from dmlgather.onnx_checking.sizes.ranges import ANY, Range
 
 MOST_STEPS, MOST_STEPS_OF_ALL = 200, 1000
-"""The most steps of one search in a group of connected symbols, and of all searches by one `SizeSearch`. A step fixes the value
-of one more symbol. Beyond this, the search ends without a result.
-"""
+"""Step limits of one search, and of all. A step fixes one symbol."""
 
 MOST_ROOTS = 300
-"""The most crossings that one `SizeSearch` solves for a symbol. Beyond this, no values near a crossing are tried."""
+"""Limit of crossings to solve. Beyond it, no values near a crossing are tried."""
 
 SMALL = (0, 2, 7)
-"""Offsets from the minimum of a symbol. The sums stand in for symbols that have no value yet, while a crossing is solved for
-another symbol.
-"""
+"""Added to the minimum of a symbol without a value, while a crossing is solved for another symbol."""
 
 Values = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """A boundary where a constraint may change from met to not met: the values of the symbols at which sum(left) - sum(right) -
-    offset changes its sign. For example, "N >= M + 1" has a crossing with left N, right M and offset 1.
-    """
+    """A boundary where sum(left) - sum(right) - offset changes its sign: left N, right M and offset 1 for "N >= M + 1"."""
 
     left: tuple[KnownSize, ...]
     right: tuple[KnownSize, ...]
     offset: int = 0
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
-        """Return the symbols in the sizes on both sides."""
+        """Return the symbols on both sides."""
         return frozenset(chain.from_iterable(map(sizes.symbols, (*self.left, *self.right))))
 
     def is_sum(self, sizes: Sizes) -> bool:
-        """Return True if all sizes on both sides are linear in their symbols."""
+        """Return True if both sides are linear in their symbols."""
         return all(sizes.linear(size) is not None for size in (*self.left, *self.right))
 
     def difference(self, sizes: Sizes, values: Values) -> int:
-        """Evaluate sum(left) - sum(right) - offset. `values`: a number for each symbol. ZeroDivisionError if a size has no
-        integer value.
-        """
+        """Evaluate sum(left) - sum(right) - offset. ZeroDivisionError if a size has no integer value."""
         left, right = (sum(sizes.at(size, values) for size in side) for side in (self.left, self.right))
         return left - right - self.offset
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint on the values of symbols. `symbols`: the symbols that it depends on. `met`: a predicate on the values; it
-    may raise ZeroDivisionError if a size has no integer value, and then the constraint is not met. `crossings`: the boundaries
-    where the answer of `met` may change. The search tries values near them.
-    """
+    """A constraint on symbols. It is not met if `met` raises ZeroDivisionError. Values near `crossings` are tried."""
 
     symbols: frozenset[str]
     met: Callable[[Values], bool]
@@ -72,9 +61,7 @@ class Constraint:
 
 
 def constraints_of(conditions: Conditions) -> list[Constraint]:
-    """Return a constraint for each inequality in `conditions`. The ranges in `conditions` are left out, because `SizeSearch`
-    takes them as an argument of its own.
-    """
+    """Return a constraint for each inequality. `SizeSearch` takes the ranges separately."""
     sizes = conditions.sizes
     return [
         Constraint(
@@ -87,26 +74,19 @@ def constraints_of(conditions: Conditions) -> list[Constraint]:
 
 
 def constraint_on(sizes: Sizes, size: KnownSize, met: Callable[[int], bool], *numbers: int) -> Constraint:
-    """Return the constraint that one size meets a predicate. `met`: the predicate on the number. `numbers`: the numbers near
-    which the answer of `met` may change.
-    """
+    """Return the constraint that a size meets a predicate. `numbers`: where its answer may change."""
     crossings = tuple(Crossing((size,), (), number) for number in numbers)
     return Constraint(sizes.symbols(size), lambda values: met(sizes.at(size, values)), crossings)
 
 
 DENSE = 20
-"""If a crossing is not linear, this many of the smallest values of a symbol are tried one by one."""
+"""If a crossing is not linear, so many of the smallest values are tried."""
 
 
 class SizeSearch:
-    """A search for values of symbols that lie in given ranges and meet given constraints. One instance can run several
-    searches; they share a budget of steps.
-    """
+    """A search for values of symbols in ranges, under constraints. Searches share a budget of steps."""
 
     def __init__(self, sizes: Sizes, symbols: Sequence[str], ranges: Mapping[str, Range], farthest: int) -> None:
-        """`ranges`: the allowed values of each symbol; a missing symbol may have any value. `farthest`: the largest value to
-        try for any symbol.
-        """
         self.sizes, self.symbols = sizes, symbols
         self.ranges = {symbol: ranges.get(symbol, ANY).both(Range(0, farthest)) for symbol in symbols}
         self._steps = 0
@@ -114,9 +94,7 @@ class SizeSearch:
         self._roots: dict[tuple[Crossing, str, tuple[int, ...]], int | None] = {}
 
     def first(self, constraints: Sequence[Constraint]) -> dict[str, int] | None:
-        """Return a value for each symbol so that all constraints hold. Return None if no values are found. Values that come
-        earlier in `symbols` are made as small as possible first.
-        """
+        """Return values that meet the constraints, or None. Earlier symbols are made as small as possible first."""
         values: dict[str, int] = {}
         if not all(constraint.by(values) for constraint in constraints if not constraint.symbols):
             return None
@@ -153,9 +131,7 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """Return the values to try for a symbol, in ascending order: some small ones, and those near the boundaries of its
-        constraints. `values`: the symbols that already have a value.
-        """
+        """Return the values to try, in ascending order: small ones, and those near crossings."""
         allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3
@@ -174,9 +150,7 @@ class SizeSearch:
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """Solve a crossing for one symbol. Return the value at which the difference is 0, rounded down. Return None if there is
-        no such value, or after MOST_ROOTS crossings. `others`: a number for each other symbol.
-        """
+        """Solve a crossing for one symbol. Return the value, rounded down, or None."""
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:
@@ -207,9 +181,7 @@ class SizeSearch:
 
 
 def _groups(symbols: Sequence[str], sets: Iterable[frozenset[str]]) -> Iterator[list[str]]:
-    """Divide the symbols into groups that can be searched one by one. Symbols that occur together in a set of `sets` are in the
-    same group.
-    """
+    """Divide the symbols into groups to search one by one. Symbols in the same set stay together."""
     group = {symbol: {symbol} for symbol in symbols}
     for together in sets:
         joined = set().union(*(group[symbol] for symbol in together))

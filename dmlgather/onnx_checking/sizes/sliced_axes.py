@@ -1,6 +1,4 @@
-"""Slices along one axis whose size, start or end may be symbolic: the conditions for a slice that is not empty, and the cases
-that DirectML treats differently.
-"""
+"""Slices along one axis with symbolic sizes: when they take elements, and what DirectML treats differently."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Valu
 
 @dataclass(frozen=True)
 class SlicedAxis:
-    """A slice along one axis, `size` elements long, as in data[start:end:step]. The size, `start` and `end` may be symbolic.
-    Negative bounds count from the end. `step`: a number other than 0.
-    """
+    """A slice data[start:end:step] along one axis. Negative bounds count from the end."""
 
     size: KnownSize
     start: KnownSize
@@ -27,20 +23,15 @@ class SlicedAxis:
     step: int
 
     def at(self, sizes: Sizes, values: Values) -> Window:
-        """Return the elements that the slice takes, as a window of the axis. `values`: a number for each symbol.
-        ZeroDivisionError if the size or a bound has no integer value.
-        """
+        """Return the taken elements for these numbers. ZeroDivisionError if a size has no integer value."""
         return window(sizes.at(self.size, values), sizes.at(self.start, values), sizes.at(self.end, values), self.step)
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
-        """Return the symbols in the size of the axis, the start and the end."""
+        """Return the symbols in the size, the start and the end."""
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """Yield the cases in which DirectML may treat the slice differently, as constraints. In the first, the slice takes
-        several elements, so its step matters. In the second, it leaves out some elements of the axis. In the third, both are
-        true.
-        """
+        """Yield the cases that DirectML may treat differently: several elements taken, some left out, both."""
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 
@@ -51,9 +42,7 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Yield the boundaries where the number of taken elements may follow another formula: where a bound equals 0, the size
-        or the other bound, or is one step away.
-        """
+        """Yield where the number of taken elements may follow another formula: bounds are equal, or a step apart."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
         for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound like floor(N/2) reaches one of them exactly
@@ -70,10 +59,9 @@ class SlicedAxis:
 
 
 def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
-    """Yield the conditions under which the slice takes at least one element. Each combination of signs of start and end has its
-    own set of conditions, because negative bounds count from the end. `common`: conditions to include in each set; they must
-    require a size of at least 1. `within`: True to require also that symbolic bounds lie within the axis, so that they are not
-    clamped. A bound that can never lie within the axis is clamped anyway.
+    """Yield conditions under which the slice takes an element, one set for each combination of signs of the bounds.
+    `common`: conditions to include. They must require a size of at least 1.
+    `within`: True to require, where possible, that symbolic bounds lie within the axis.
     """
     not_negative = [common.holds((bound,), ()) for bound in (axis.start, axis.end)]
     candidates = [(True, False) if sign is None else (sign,) for sign in not_negative]
@@ -88,9 +76,7 @@ def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Itera
 
 
 def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions under which a slice with a positive step takes an element. `from_front`: True if the start is not
-    negative. `to_front`: True if the end is not negative.
-    """
+    """Require that a forward slice takes an element. `from_front`, `to_front`: the bound is not negative."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(size, start, 1)
@@ -106,7 +92,7 @@ def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fro
 
 
 def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions under which a slice with a negative step takes an element. The parameters are those of `_forwards`."""
+    """Require that a backward slice takes an element."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(start, end, 1)
@@ -123,7 +109,7 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
 
 
 def _keep_within(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Add the conditions under which symbolic bounds lie within the axis. A bound that cannot lie within it is left as it is."""
+    """Require that symbolic bounds lie within the axis, unless they cannot."""
     backwards = int(axis.step < 0)
     for bound, positive, before_front in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
         if isinstance(bound, str):

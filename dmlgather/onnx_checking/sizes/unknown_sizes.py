@@ -1,6 +1,4 @@
-"""Numbers that stand in for the unknown sizes of a node while the node is checked, and the conditions under which the result of
-the check holds.
-"""
+"""Numbers for a node's unknown sizes while it is checked, and the conditions under which the result holds."""
 
 from __future__ import annotations
 
@@ -18,25 +16,21 @@ from dmlgather.onnx_checking.sizes.size_search import Constraint, Crossing, Size
 from dmlgather.onnx_checking.sizes.sliced_axes import SlicedAxis, nonempty
 
 Named = tuple[KnownSize, ...]
-"""A shape in which each size is a number or a text. A size without a name in the model is named after its input and dimension,
-for example "data[0]".
-"""
+"""A shape in which unnamed sizes have names such as "data[0]"."""
 
 MOST_UNIT = 64
-"""If a size must be a multiple of a unit up to this number, the search certainly finds a multiple. For a larger unit, it may
-find none.
-"""
+"""If a size must be a multiple of at most this number, the search certainly finds one."""
 
 MOST_COMBINATIONS = 16
-"""The most combinations of positive and negative slice bounds that are tried for a node."""
+"""Limit of combinations of positive and negative slice bounds to try."""
 
 
 @dataclass(frozen=True)
 class NodeSizes:
-    """The sizes in a node's inputs, and what the operator requires of them. `shapes`: the shape of each input, by the
-    operator's name for the input. `axes`: for a slice, the axes that it slices. `orders`: pairs of sizes; the first must not
-    exceed the second. `units`: the number that a size must be a multiple of, for example the block size. `least`: the minimum
-    that constant indices require of a size; index 5 requires at least 6.
+    """The sizes in a node's inputs, and what the operator requires of them.
+    `orders`: pairs of sizes; the first must not exceed the second.
+    `units`: sizes that must be multiples of a number, such as the block size.
+    `least`: minimums that constant indices require. Index 5 requires 6.
     """
 
     sizes: Sizes
@@ -48,31 +42,30 @@ class NodeSizes:
 
     @property
     def dimensions(self) -> list[KnownSize]:
-        """Return the sizes of all inputs, without repetitions."""
+        """Return the different sizes of all inputs."""
         return list(dict.fromkeys(chain.from_iterable(self.shapes.values())))
 
     @property
     def bounds(self) -> list[KnownSize]:
-        """Return the start and the end of each sliced axis."""
+        """Return the start and end of each sliced axis."""
         return [bound for axis in self.axes for bound in (axis.start, axis.end)]
 
     @property
     def symbols(self) -> list[str]:
-        """Return the symbols in the sizes and the bounds, in order of first occurrence."""
+        """Return the symbols in sizes and bounds, in order of first occurrence."""
         symbols = (sorted(self.sizes.symbols(size)) for size in (*self.dimensions, *self.bounds))
         return list(dict.fromkeys(chain.from_iterable(symbols)))
 
     def concrete(self, shape: Named, values: Values) -> tuple[int, ...]:
-        """Evaluate a shape. `values`: a number for each symbol."""
+        """Evaluate a shape."""
         return tuple(self.sizes.at(size, values) for size in shape)
 
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Numbers for the unknown sizes of a node, to check the node with them. `values`: for each trial, a number for each symbol.
-    Trials with several elements per dimension come first, the smallest sizes last. `provided`: the conditions that all trials
-    meet; under them, no tensor is empty. `possible`: True if some sizes meet the conditions. False if none do; then there is
-    one trial, and checking it shows the fault. None if no such sizes were found, but some may exist.
+    """Numbers for a node's unknown sizes, to check it with. The smallest sizes come last.
+    `provided`: the conditions that all trials meet; under them, no tensor is empty.
+    `possible`: False if no sizes meet the conditions; then one trial shows the fault. None if that is not known.
     """
 
     values: list[dict[str, int]]
@@ -81,18 +74,12 @@ class TrialSizes:
 
 
 def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
-    """Name the unnamed sizes in the shape of an input after the input, for example "data[0]". `role`: the operator's name for
-    the input.
-    """
+    """Name the unnamed sizes in a shape: "data[0]"."""
     return tuple(f"{role}[{axis}]" if size is None else size for axis, size in enumerate(shape))
 
 
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
-    """Choose numbers for the unknown sizes of a node, so that the trials together show everything that DirectML may do with it.
-    There are trials with several elements per dimension, with other cases that DirectML treats differently, such as a slice
-    that takes all elements, and with the smallest sizes. `clamped`: True if symbolic bounds of a slice may lie outside their
-    axes, where they are clamped. If False, they lie within their axes where possible.
-    """
+    """Choose trials that show everything DirectML may do with a node. `clamped`: True if slice bounds may leave their axes."""
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
         combinations = _sign_combinations(node, nonempty_inputs, within)
@@ -119,7 +106,7 @@ def _nonempty_inputs(node: NodeSizes) -> Conditions:
 
 
 def _any_sizes(node: NodeSizes) -> Conditions:
-    """Return the conditions that no size is negative, and that none exceeds the largest size in DirectML."""
+    """Require that no size is negative or exceeds DirectML's largest."""
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
         if isinstance(size, str):
@@ -129,7 +116,6 @@ def _any_sizes(node: NodeSizes) -> Conditions:
 
 
 def _rules(node: NodeSizes) -> Conditions:
-    """Return the conditions of `_any_sizes` and the conditions that the operator puts on the sizes of its inputs."""
     rules = _any_sizes(node)
     for small, large in node.orders:
         rules.require((large,), (small,))
@@ -137,9 +123,7 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """Return the conditions under which no tensor is empty. There is one set of conditions for each combination of positive and
-    negative slice bounds. `within`: True to require that symbolic bounds lie within their axes.
-    """
+    """Return conditions for each combination of signs of slice bounds. Under them, no tensor is empty."""
     combinations = [nonempty_inputs]
     for axis in node.axes:
         combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
@@ -147,8 +131,6 @@ def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: boo
 
 
 class _Search:
-    """A search for numbers that meet the conditions on a node's sizes."""
-
     def __init__(self, node: NodeSizes, conditions: Conditions) -> None:
         ranges = conditions.tightened()
         self.node, self.possible = node, ranges is not None
@@ -158,14 +140,10 @@ class _Search:
         self.constraints = [*constraints_of(conditions), *have_values, *starmap(self._is_multiple, node.units.items())]
 
     def first(self, *more: Constraint) -> dict[str, int] | None:
-        """Return the smallest values that meet the conditions and the constraints in `more`. Return None if none are found."""
         return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Return trials that together show all cases that DirectML may treat differently: axes of one or several elements, and
-        the cases of `SlicedAxis.constraints`. The first trial covers as many cases as possible. The second covers as many of
-        the others as possible, and so on.
-        """
+        """Return trials that show all cases of DirectML. Each covers as many of the remaining ones as possible."""
         trials: list[dict[str, int]] = []
         sizes, units = self.node.sizes, {size: self.node.units.get(size, 1) for size in self.node.dimensions}
         # Sizes of several elements or blocks, and of one. The smallest values of symbols need not give the latter.
@@ -188,9 +166,7 @@ class _Search:
         return trials
 
     def may_miss(self, smallest: Values) -> bool:
-        """Return True if the smallest values that were found make a tensor too large for DirectML, but smaller values may
-        exist.
-        """
+        """Return True if the smallest sizes are too large for DirectML, but smaller ones may exist."""
         return not self._small(smallest) and any(smallest[symbol] > each.low for symbol, each in self.search.ranges.items())
 
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
@@ -202,7 +178,7 @@ class _Search:
         return replace(of_size, crossings=(*of_size.crossings, *of_symbols))
 
     def _small(self, values: Values | None) -> bool:
-        """Return True if no input has more elements than a tensor in DirectML can have."""
+        """Return True if no input is too large for DirectML."""
         return values is not None and all(
             math.prod(self.node.concrete(shape, values)) <= ELEMENT_LIMIT for shape in self.node.shapes.values()
         )
