@@ -101,6 +101,8 @@ def finding_of(contradiction: Contradiction, sizes: Sizes) -> Finding:
     advice = f"remove the type of {name!r} from the model's value_info"
     if contradiction.is_output:  # ONNX's checker requires its type
         advice = f"state {inferred} for {name!r} in the outputs of the graph"
+        computed = [size for size in dict.fromkeys(inferred.shape or ()) if isinstance(size, str) and not size.isidentifier()]
+        advice += f" (any name does for {printable(' and '.join(computed))})" if computed else ""
     if contradiction.refused:
         code, outcome, advice = "EXP307", "onnxruntime refuses to load the model", f"correct the type of {name!r} in the model"
     elif _always_wrong(declared, inferred, sizes):
