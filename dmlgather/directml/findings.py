@@ -170,7 +170,7 @@ class LocatedFinding(Finding):
 
 
 class FileProblem(Record):
-    """A fault for which a file, or a part of it, cannot be read. This part is not checked against the rules."""
+    """A fault that prevents a file, or a part of it, from being read. This part is not checked against the rules."""
 
     file: str
     """The file, as the user named it."""

@@ -24,7 +24,9 @@ class _BlockOperatorDesc(OperatorDesc):
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """Order of the channels in the tensor with more channels; see DepthSpaceOrder. Source: [DSO]."""
+    """Order of the channels in the tensor with more channels. DEPTH_COLUMN_ROW is ONNX's DCR, COLUMN_ROW_DEPTH its CRD. Source:
+    [DSO].
+    """
 
 
 class DepthToSpace1OperatorDesc(_BlockOperatorDesc):

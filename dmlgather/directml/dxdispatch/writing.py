@@ -57,7 +57,7 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
 
     Unsupported parts are left out. A writeFile command is added for each output without one, except `lost_outputs`.
 
-    Raises FileError if a file cannot be written, or would replace a source of the model or one of `made_from`. Then nothing is
+    Raises FileError if a file cannot be written, or would replace a file of the model or one of `made_from`. Then nothing is
     written.
     """
     target = model_path(case)
