@@ -18,11 +18,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, dot
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A boolean index array without its elements. `count`: the number of elements that are True.
-
-    A mask selects the same elements as the index arrays that `mask.nonzero()` returns: one array per dimension of the mask,
-    each with `count` elements.
-    """
+    """A boolean index array without its elements. `count`: the number of True elements."""
 
     shape: tuple[int, ...]
     count: int
@@ -34,19 +30,18 @@ class Mask:
 
 
 Entry = int | slice | None | EllipsisType | TensorType | Mask
-"""One entry of an index expression. A TensorType describes an integer index array; a Mask of shape () describes a bool."""
+"""A TensorType is an integer index array. A Mask of shape () is a bool."""
 
 POSITIONS = np.dtype(np.int64)
-"""The data type of the index arrays that replace a mask."""
+"""Type of the index arrays that replace a mask."""
 
 
 @dataclass(frozen=True)
 class BasicIndexing(SliceView):
     """An index expression without index arrays: integers, slices, and None for a new dimension.
 
-    `taken`: the slice of each dimension of data. An integer is a slice of one element. `kept`: for each dimension of the
-    output, the number of the dimension of data that it comes from, in ascending order, or None for a new dimension of size 1. A
-    dimension of data that is missing in `kept` was indexed by an integer. Example: x[0, None, 2:5] has `kept` (None, 1).
+    `taken`: slice of each dimension of data. An integer is a slice of one element.
+    `kept`: dimension of data for each output dimension; None for a new one. Example: x[0, None, 2:5] has `kept` (None, 1).
     """
 
     kept: tuple[int | None, ...]
@@ -66,14 +61,10 @@ class BasicIndexing(SliceView):
 class AdvancedIndexing(Problem):
     """An index expression with index arrays: output[…, i…, …] = data[…, indices[i…], …], with slices of the other dimensions.
 
-    `axes`: the dimensions of data that index arrays index, in the order of these arrays. `indices`: type of the array that
-    holds all indices. A single index array has shape [i…]. Several arrays are broadcast to one shape and stacked in a new last
-    dimension: [i…, number of arrays]. `taken`: the slice of each dimension of data; dimensions in `axes` are not sliced.
-    `kept`: the output dimensions other than i…, as in BasicIndexing. `place`: the position in `kept` at which the dimensions i…
-    are inserted.
-
-    Negative indices count from the end of their dimension. `axes` is empty only for x[False] and similar expressions: they add
-    a dimension of size 0 and read no data.
+    `axes`: the dimensions with index arrays. It is empty for x[False], which reads no data.
+    `indices`: of shape [i…] for one array. Several arrays are broadcast and stacked: [i…, number of arrays].
+    `taken`, `kept`: as in BasicIndexing, for the other dimensions.
+    `place`: position in `kept` where the dimensions i… are inserted.
     """
 
     data: TensorType
@@ -104,7 +95,7 @@ class AdvancedIndexing(Problem):
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Return the shape to which the index arrays are broadcast."""
+        """Shape to which the index arrays are broadcast."""
         return self.indices.shape[:-1] if self._stacked else self.indices.shape
 
     @property
@@ -129,16 +120,11 @@ class AdvancedIndexing(Problem):
 
 
 def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bool = True) -> BasicIndexing | AdvancedIndexing:
-    """Return the expression data[entries] as an AdvancedIndexing if it has index arrays or masks, else as a BasicIndexing.
+    """Return data[entries] as an AdvancedIndexing if it has index arrays or masks, else as a BasicIndexing.
 
-    The output has a dimension for each slice, for each None, and for each dimension of data without an entry, in this order. If
-    all index arrays are adjacent entries, their dimensions replace them in the output. Otherwise their dimensions come first.
-    An ellipsis between two index arrays separates them, even if it stands for no dimension. `integers_advance`: True if
-    integers count as index arrays for this rule, as in NumPy; False for PyTorch.
+    `integers_advance`: True if integers count as index arrays in an expression that has some, as in NumPy; False for PyTorch.
 
-    Raises IndexError for too many entries, a second ellipsis, an integer out of range, a mask with other sizes than data, and
-    index arrays that cannot be broadcast. Raises ValueError for a step of 0, TypeError for a start, end or step that is not an
-    integer.
+    Raises IndexError, ValueError (a step of 0) or TypeError (a bound or step that is no integer).
     """
     parsed = _Parsed(data, integers_advance and any(isinstance(entry, TensorType | Mask) for entry in entries))
     for number, (entry, sizes) in enumerate(_with_sizes(data, entries)):
@@ -153,10 +139,7 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
 
 
 def stacked_type(entries: Sequence[Entry]) -> TensorType:
-    """Return the shape and data type of the array that holds all indices, `AdvancedIndexing.indices`.
-
-    Raises IndexError if the index arrays cannot be broadcast.
-    """
+    """Return the type of the array with all indices. Raises IndexError if they cannot be broadcast."""
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
@@ -174,10 +157,9 @@ def stacked_type(entries: Sequence[Entry]) -> TensorType:
 
 
 def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Return one array with all indices, as `AdvancedIndexing.indices` describes it. A single index array is not copied.
+    """Return the array `AdvancedIndexing.indices`. A single index array is not copied.
 
-    `arrays`: the index arrays, from NumPy or CuPy. A mask contributes the arrays that its `nonzero()` returns; a mask of shape
-    () contributes none.
+    `arrays`: the index arrays. A mask is given as the arrays of `mask.nonzero()`, a mask of shape () as none.
     """
     indices = stacked_type(entries)
     if not arrays:
@@ -189,11 +171,7 @@ def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
 
 @dataclass(slots=True)
 class _Parsed:
-    """The entries of an index expression that `indexing` has read so far.
-
-    `advancing`: True if integers count as index arrays. `place`: position of the index arrays in the output, or None before the
-    first one.
-    """
+    """The entries that `indexing` has read so far. `advancing`: True if integers count as index arrays."""
 
     data: TensorType
     advancing: bool
@@ -204,7 +182,7 @@ class _Parsed:
     beside: bool = False  # the previous entry is an index array
 
     def add(self, number: int, entry: Entry, sizes: Sequence[int]) -> None:
-        """Read entry `number` of the expression. `sizes`: the sizes of the dimensions of data that it indexes."""
+        """Read one entry. `sizes`: sizes of the dimensions of data that it indexes."""
         axis = len(self.taken)
         axes = range(axis, axis + len(sizes))
         if isinstance(entry, int):
@@ -221,20 +199,14 @@ class _Parsed:
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
-        """Choose where the output has the dimensions of the index arrays. The entry being read is one of these arrays.
-
-        The place is the front if the index arrays are not all adjacent.
-        """
+        """Place the dimensions of index arrays: at the front if the arrays are not adjacent. An ellipsis separates them."""
         if not self.beside:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True
 
 
 def _with_sizes(data: TensorType, entries: Sequence[Entry]) -> list[tuple[Entry, tuple[int, ...]]]:
-    """Return each entry with the sizes of the dimensions of data that it indexes.
-
-    An ellipsis stands for all dimensions that no other entry indexes.
-    """
+    """Return each entry with the sizes of the dimensions of data that it indexes. An ellipsis takes all that are left."""
     ellipses = [number for number, entry in enumerate(entries) if entry is ...]
     if len(ellipses) > 1:
         raise IndexError(f"entries {ellipses[0]} and {ellipses[1]} are ellipses (...), but at most one is allowed")
@@ -284,10 +256,7 @@ def _window(number: int, entry: slice, size: int) -> Window:
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:
-    """Raise ValueError for a dimension of data that would get lost.
-
-    Each dimension must be in `kept`, or in `looked_up` without a slice, or be sliced to one element.
-    """
+    """Raise ValueError if a dimension of data would get lost."""
     copied = [axis for axis in kept if axis is not None]
     if copied != sorted(copied) or sorted({*copied, *looked_up}) != sorted((*copied, *looked_up)):
         raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: no dimension of data may occur twice")

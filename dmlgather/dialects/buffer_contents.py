@@ -1,7 +1,6 @@
 """The contents of a buffer, tracked while a DxDispatch model is turned into an `IndexGraph`.
 
-A graph has values, but no buffers. Several dispatches of a model may write parts of one buffer. A later dispatch may read a
-mixture of these parts.
+A graph has no buffers. Several dispatches may write parts of one buffer, and a later one may read a mixture of these parts.
 """
 
 from __future__ import annotations
@@ -23,17 +22,16 @@ from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
 MOST_WITH_GAPS = 2**20
-"""Limit, in elements, of a range of the buffer that a dispatch writes with gaps and a later command reads. The graph needs an
-index for each element of this range. Longer ranges raise ValueError."""
+"""Longest range, in elements, that a dispatch may write with gaps. The graph needs an index for each element."""
 
 BYTE = np.dtype(np.uint8)
 
 
 class BufferPart(NamedTuple):
-    """The bytes start … stop - 1 of a buffer, and the value of the graph that they come from.
+    """The bytes `start` … `stop` - 1 of a buffer, and the value of the graph that holds them.
 
-    `value`: a function that returns the name of the value, or None if the bytes are zeros. `first_byte`: position of the part's
-    first byte in the value, in row-major order.
+    `value`: returns its name; None for zeros.
+    `first_byte`: position of the part in the value.
     """
 
     start: int
@@ -44,10 +42,7 @@ class BufferPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Write:
-    """One dispatch's output in a buffer.
-
-    `value`: name of the output in the graph. `layout`: position of the output's elements in the buffer.
-    """
+    """The output of one dispatch in a buffer. `value`: its name in the graph."""
 
     value: str
     layout: Layout
@@ -55,7 +50,7 @@ class Write:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first byte that was written, and the byte after the last one."""
+        """First byte that was written, and the byte after the last one."""
         return _byte_span(self.layout, self.itemsize)
 
 
@@ -65,11 +60,9 @@ def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
 
 
 class BufferContents:
-    """The contents of one buffer: what it holds initially, and what dispatches wrote to it later.
+    """The contents of one buffer: initial parts, and later writes by dispatches.
 
-    `graph`: builder of the graph. `read` adds the steps to it that assemble a tensor from the contents. `name`: name of the
-    buffer, used in step names. `initial`: initial contents, ordered by `start` and without overlaps. Bytes that are neither
-    initial contents nor written later cannot be read.
+    `initial`: ordered, without overlaps. Other bytes cannot be read before they are written.
     """
 
     def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[BufferPart]) -> None:
@@ -79,15 +72,11 @@ class BufferContents:
         self._flattened: dict[int, str] = {}
 
     def write(self, value: str, layout: Layout) -> None:
-        """Record that a dispatch wrote `value` to the buffer. `layout`: position of its elements in the buffer."""
+        """Record that a dispatch wrote `value` to the buffer."""
         self._writes.append(Write(value, layout, self.graph.types[value].dtype.itemsize))
 
     def read(self, layout: Layout, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value that equals a tensor in the buffer.
-
-        Steps that assemble the value are added to the graph if necessary. `layout`: position of the tensor's elements in the
-        buffer. `name`: name of the added steps. Raises ValueError if the tensor contains bytes that were never written.
-        """
+        """Return the name of a value that equals a tensor in the buffer. Raises ValueError for unwritten bytes."""
         source = self._from_last_write(layout, dtype, name)
         if source is None:
             start, stop = _byte_span(layout, dtype.itemsize)
@@ -97,20 +86,16 @@ class BufferContents:
         return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value with the first `count` elements of the buffer. The value may have any shape.
-
-        `name`: name of the steps that are added to the graph.
-        """
+        """Return the name of a value, of any shape, with the first `count` elements of the buffer."""
         value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
         if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
-        """Look for a tensor in the last write that overlaps it.
+        """Return the last written value that overlaps a tensor, and the tensor's layout in it.
 
-        Return the name of the written value, and the tensor's layout in it. Return None if no write overlaps the tensor, or if
-        the last such write does not contain all of it.
+        Return None if this value does not contain the whole tensor.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
         overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
@@ -121,7 +106,7 @@ class BufferContents:
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
     def _parts(self, writes: int | None = None) -> list[BufferPart]:
-        """Return the contents of the buffer after its first `writes` writes, or after all writes for None."""
+        """Return the contents after the first `writes` writes, or after all writes for None."""
         parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span
@@ -131,10 +116,7 @@ class BufferContents:
         return parts
 
     def _flat_write(self, number: int) -> str:
-        """Return the name of a value with all elements of the buffer between the first and the last address of a write.
-
-        The value has one dimension or the shape of the write, with the elements in the order of their addresses.
-        """
+        """Return the name of a value with all elements from the first to the last address of a write, in this order."""
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides
@@ -150,11 +132,6 @@ class BufferContents:
         return self._flattened[number]
 
     def _with_gaps_filled(self, name: str, write: Write, before: Sequence[BufferPart]) -> str:
-        """Return the name of a value that merges a write with the earlier contents of the gaps between its elements.
-
-        The graph concatenates the written elements and the earlier contents, and then gathers elements at constant positions.
-        `before`: contents of the buffer before the write.
-        """
         graph, (start, stop), dtype = self.graph, write.span, self.graph.types[write.value].dtype
         written, count = prod(write.layout.sizes), (stop - start) // write.itemsize
         if count > MOST_WITH_GAPS:
@@ -173,10 +150,7 @@ class BufferContents:
         return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
     def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
-        """Return the name of a value of type `dtype` that contains the bytes start … stop - 1, and where they start in it.
-
-        The start is counted in elements of the value. `held`: contents of the buffer.
-        """
+        """Return the name of a value that contains the bytes start … stop - 1, and their position in it, in elements."""
         parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
@@ -189,10 +163,7 @@ class BufferContents:
         return self._as_type(name, self.graph.concatenated(name, values, 0), dtype), 0
 
     def _is_aligned(self, part: BufferPart, dtype: np.dtype[Any]) -> bool:
-        """Return True if a part can be read as elements of `dtype`.
-
-        It must start at an element boundary, and its value must consist of whole elements of this type.
-        """
+        """Return True if a part starts at an element boundary, and its value consists of whole elements of `dtype`."""
         if part.value is None:
             return True
         tensor = self.graph.types[part.value()]
@@ -206,10 +177,7 @@ class BufferContents:
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _as_type(self, name: str, value: str, dtype: np.dtype[Any]) -> str:
-        """Return the name of a value that has the bytes of `value` as elements of `dtype`.
-
-        If both types have the same size, the shape stays. Otherwise the new value has one dimension.
-        """
+        """Return the name of a value with the same bytes as elements of `dtype`."""
         tensor = self.graph.types[value]
         if tensor.dtype == dtype:
             return value
@@ -225,11 +193,7 @@ class BufferContents:
 
 
 def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | None:
-    """Return where the elements of a tensor in the buffer are in the row-major value that a dispatch wrote there.
-
-    `written`: position of the value's elements in the buffer. `read`: position of the tensor's elements in the buffer. Return
-    None if the value does not contain the whole tensor, or if no strides describe the positions.
-    """
+    """Return the layout of a tensor in a value that was written to the same buffer, or None if there is none."""
     last = max(reach(layout.sizes, layout.strides, layout.offset)[1] for layout in (written, read))
     count, extent = prod(written.sizes), last + 1
     store = IndexPlan(written.sizes, written.strides, packed_strides(written.sizes), itemsize, count, extent, 0, written.offset)

@@ -33,14 +33,10 @@ from dmlgather.wording import braces
 
 
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
-    """Return the graph of a chain of descriptors: the output of each descriptor is the InputTensor of the next descriptor.
+    """Return the graph of a chain of descriptors. The output of each descriptor is the InputTensor of the next one.
 
-    The inputs are the first InputTensor, then every IndicesTensor in order. A tensor without Strides becomes an array with its
-    Sizes. A tensor with Strides becomes a one-dimensional array: its whole buffer. The output is the last OutputTensor, with its
-    Sizes.
-
-    Raises DescriptorError for a descriptor that feature level 6_4 does not take. Raises ValueError for an empty sequence, and for
-    a descriptor that reads more bytes than the descriptor before it writes.
+    A tensor with Strides becomes a one-dimensional array: its whole buffer. Raises DescriptorError for a descriptor that
+    feature level 6_4 refuses, ValueError if the chain is empty or does not fit together.
     """
     if not descriptors:
         raise ValueError("expected at least one descriptor, got none")
@@ -67,7 +63,6 @@ def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
 
 
 def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
-    """Raise ValueError if `writer` writes fewer bytes than `reader` reads. `number`: the position of `writer`, from 1."""
     written, read = writer.tensor(writer.operator.output), reader.tensor("input_tensor")
     if written.span * written.data_type.bytes < read.span * read.data_type.bytes:
         has, needs = (f"{tensor.data_type.name} {braces(tensor.sizes)}" for tensor in (written, read))
@@ -79,18 +74,13 @@ def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
 
 
 def model_graph(model: CheckedFile) -> IndexGraph:
-    """Return the graph of a DxDispatch model.
+    """Return the graph of a DxDispatch model. Every dispatch becomes a problem on arrays with the Sizes of its tensors.
 
-    Every dispatch becomes a problem (one operator call) on arrays with the Sizes of its tensors. Views read these arrays from the
-    contents of the resources.
-
-    - The inputs are those resources that an output depends on by their initial values, in the model's order. If the first
-      tensor that reads such a resource is packed and covers all its values, the input has the Sizes of this tensor. Otherwise
-      it has one dimension.
-    - The outputs are values of resources that a dispatch wrote. First come the values that print and writeFile commands show,
-      in order. Then come the final contents of the resources that no later command reads or shows.
-    - The names of inputs and outputs, and their labels, are those of their resources. If a resource has several outputs, all
-      but the first get a number. If a resource is both an input and an output, the input is called "name (before)".
+    - The inputs are resources with initial values that an output depends on. An input has the Sizes of the first tensor that
+      reads it, if this tensor is packed and covers all values. Otherwise it has one dimension.
+    - The outputs are values that dispatches wrote: first those that print and writeFile commands show, then the final contents
+      of resources that no later command reads or shows.
+    - Inputs and outputs have the names of their resources. "(before)" is added to an input that is also an output.
 
     Raises ValueError for a model with errors or refusals.
     """
@@ -100,7 +90,7 @@ def model_graph(model: CheckedFile) -> IndexGraph:
 
 
 def _filled(graph: GraphBuilder, name: str, value: str) -> BufferContents:
-    """Return the contents of a buffer that consists of one value, row-major and without gaps."""
+    """Return the contents of a buffer that consists of one packed value."""
     tensor = graph.types[value]
     return BufferContents(graph, name, [BufferPart(0, prod(tensor.shape) * tensor.dtype.itemsize, lambda: value)])
 
@@ -110,7 +100,7 @@ class _ModelGraph:
         self.model, self.builder = model, GraphBuilder()
         self.first_readers = _first_readers(model)
         self.inputs: dict[str, str] = {}
-        """The names of the inputs that were read so far, by resource."""
+        """Names of the inputs so far, by resource."""
         self.labels: dict[str, str] = {}
         self.initial, self.contents = (
             {
@@ -129,16 +119,16 @@ class _ModelGraph:
                 written.add(target)
                 unread = (unread - read) | {target}
             elif command.resource in written:
-                shown[self._shown(command.resource)] = None
+                shown[self._shown_value(command.resource)] = None
                 unread.discard(command.resource)
-        shown.update((self._shown(name), None) for name in self.model.resources if name in unread)
+        shown.update((self._shown_value(name), None) for name in self.model.resources if name in unread)
         graph = replace(self.builder.build(list(shown)), labels=self.labels).needed()
         used = {*graph.outputs, *(name for step in graph.steps for name in step.inputs)}
         inputs = [self.inputs[name] for name in self.model.resources if self.inputs.get(name) in used]
         return _with_names_of_resources(replace(graph, inputs=tuple(inputs)).needed())
 
     def _dispatch(self, command: Dispatch) -> tuple[set[str], str]:
-        """Add the steps of a dispatch. Return the names of the resources that it reads and of the resource that it writes."""
+        """Add the steps of a dispatch. Return the resources that it reads, and the one that it writes."""
         desc = self.model.dispatchables[command.dispatchable].desc
         at_execution, at_initialisation = self.model.buffer_bindings(command)
         inputs, read = [], set()
@@ -157,8 +147,7 @@ class _ModelGraph:
         self.contents[output.resource].write(result, _layout(desc.tensor(desc.operator.output), output))
         return read, output.resource
 
-    def _shown(self, resource: str) -> str:
-        """Return the name of the value that a print or writeFile command shows."""
+    def _shown_value(self, resource: str) -> str:
         values = self.model.resources[resource].values
         dtype = np.dtype(values.data_type.name.lower())
         value = self.contents[resource].elements(values.count, dtype, f"'{resource}' as it is shown")
@@ -166,7 +155,6 @@ class _ModelGraph:
         return value
 
     def _initial_parts(self, resource: Resource) -> list[BufferPart]:
-        """Return the initial contents of a resource: its values, and zeros before and after them."""
         end = resource.offset + resource.values.bytes
         parts = [
             BufferPart(0, resource.offset, None),
@@ -197,7 +185,7 @@ class _ModelGraph:
 
 
 def _with_names_of_resources(graph: IndexGraph) -> IndexGraph:
-    """Rename the inputs and outputs of a model's graph after their resources, by the rules of `model_graph`."""
+    """Rename inputs and outputs after their resources, by the rules of `model_graph`."""
     outputs = {graph.label(value) for value in graph.outputs}
     preferred = {value: graph.label(value) for value in graph.outputs}
     for value in graph.inputs:
@@ -220,7 +208,7 @@ def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
 
 
 def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
-    """Return, for each resource by name, the first tensor that reads it, and the tensor's byte offset in it."""
+    """Return the first tensor that reads each resource, and its byte offset in the resource."""
     readers: dict[str, tuple[BufferTensorDesc, int]] = {}
     for command in model.commands:
         if isinstance(command, Dispatch):
@@ -234,14 +222,11 @@ def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]
 
 
 LEVEL = FeatureLevel.LEVEL_6_4
-"""The feature level at which the descriptors of a stream are checked."""
+"""Feature level for the descriptors of a stream."""
 
 
 def stream_graph(path: Path) -> IndexGraph:
-    """Return the graph of a stream; see `checked_stream`.
-
-    Raises FileError, with the line, if a line has no valid descriptor.
-    """
+    """Return the graph of a stream. Raises FileError, with the line, for a line without a valid descriptor."""
     checked, graph = checked_stream(path)
     for item in sorted(left_out(checked), key=lambda item: item.line or 0):
         if isinstance(item, LocatedFinding) and item.code == OTHER:
@@ -253,8 +238,7 @@ def stream_graph(path: Path) -> IndexGraph:
 def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
     """Check a stream. Return the result, and a graph with one step for each descriptor that feature level 6_4 takes.
 
-    The steps are independent: no descriptor reads the output of another. Of equal lines, only the first one is in the graph.
-    Names of inputs and outputs end with the line number, as in "InputTensor 3".
+    Equal lines are one step. Names of inputs and outputs end with the line number: "InputTensor 3".
     """
     legal: dict[int, OperatorDesc] = {}
     checked = check_lines_file(path, LEVEL, legal)
@@ -269,7 +253,7 @@ def checked_stream(path: Path) -> tuple[CheckedFile, IndexGraph]:
 
 
 def left_out(checked: CheckedFile) -> list[FileProblem | LocatedFinding]:
-    """Return the reasons why lines of a stream are missing in its graph: problems and errors."""
+    """Return the problems and errors of lines that are missing in the graph of a stream."""
     return [*checked.problems, *checked.errors, *(finding for finding in checked.findings if finding.code == OTHER)]
 
 

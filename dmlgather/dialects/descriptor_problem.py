@@ -15,7 +15,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True)
 class DescriptorProblem(Problem):
-    """The operator call that a valid descriptor describes, on arrays with the Sizes of its tensors. Its Strides are ignored."""
+    """The operator call of a valid descriptor, on arrays with the Sizes of its tensors. Strides are ignored."""
 
     desc: OperatorDesc
 
@@ -28,7 +28,7 @@ class DescriptorProblem(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # likewise
-        """The names of the array inputs: "data", and "indices" if the operator takes indices."""
+        """Names of the inputs: "data", and "indices" if there are any."""
         return ("data", "indices")[: len(self.desc.operator.inputs)]
 
     @property
@@ -37,12 +37,12 @@ class DescriptorProblem(Problem):
 
     @property
     def data(self) -> TensorType:  # type: ignore[override] # likewise
-        """Shape and data type of InputTensor."""
+        """Type of InputTensor."""
         return tensor_type(self.desc.tensor("input_tensor"))
 
     @property
     def indices(self) -> TensorType:
-        """Shape and data type of IndicesTensor."""
+        """Type of IndicesTensor."""
         return tensor_type(self.desc.tensor("indices_tensor"))
 
     @property
@@ -58,5 +58,5 @@ class DescriptorProblem(Problem):
 
 
 def tensor_type(tensor: BufferTensorDesc) -> TensorType:
-    """Return the Sizes and the data type of a tensor descriptor as a TensorType."""
+    """Return Sizes and data type of a tensor descriptor."""
     return TensorType(tensor.sizes, np.dtype(tensor.data_type.name.lower()))

@@ -1,4 +1,4 @@
-"""The names of data types in ONNX, OpenVINO and other dialects, and the NumPy types that they stand for."""
+"""Names of data types in the dialects, and the NumPy types that they stand for."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 
 STRING_KINDS = "OSTU"
-"""Kinds of NumPy types (`dtype.kind`) that can hold strings. Problems use NumPy's object type for strings."""
+"""`dtype.kind` of types that can hold strings. Problems use the object type for them."""
 
 BELOW_A_BYTE = ("float6_", "float4_", "int4", "uint4", "int2", "uint2")
-"""Prefixes of the names of types that are smaller than a byte. In a NumPy array, such an element takes one byte."""
+"""Prefixes of types smaller than a byte. In a NumPy array, such an element takes one byte."""
 
 OF_ML_DTYPES = ("bfloat16", "float8_", *BELOW_A_BYTE)
-"""Prefixes of the names of the types in the package ml_dtypes."""
+"""Prefixes of the types in the package ml_dtypes."""
 
 
 def numpy_type(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy type for a data type of NumPy, ml_dtypes or PyTorch, or for its name. Strings get the object type.
-
-    Raises TypeError for anything else, as `np.dtype` does.
-    """
+    """Return the NumPy type for a type of an array library, or its name. Raises TypeError for other values."""
     if type(data_type).__module__ == "torch":  # torch.bfloat16
         data_type = str(data_type).removeprefix("torch.")
     if isinstance(data_type, str) and data_type.startswith(OF_ML_DTYPES):
@@ -46,7 +43,7 @@ def is_type(value: Any) -> bool:
 
 
 class ElementTypes:
-    """A dialect's names of data types. `names`: a dictionary from the dialect's name to the name in NumPy or ml_dtypes."""
+    """A dialect's names of data types. `names`: the name in NumPy or ml_dtypes for each of them."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
@@ -54,20 +51,17 @@ class ElementTypes:
         self._by_type: dict[np.dtype[Any], str] = {}
 
     def dtype_of(self, name: str) -> np.dtype[Any]:
-        """Return the NumPy type that a name in the dialect stands for."""
+        """Return the NumPy type for a name in the dialect."""
         return numpy_type(self.names[name])
 
     def name_of(self, dtype: np.dtype[Any]) -> str:
-        """Return the dialect's name for a NumPy type, or NumPy's name if the dialect has none."""
+        """Return the dialect's name for a NumPy type, or NumPy's name if there is none."""
         if dtype not in self._by_type:
             self._by_type[dtype] = self._by_numpy_name.get(dtype.name, str(dtype))
         return self._by_type[dtype]
 
     def check(self, operation: object, name: str, dtype: np.dtype[Any], allowed: Sequence[str]) -> None:
-        """Raise TypeError unless `dtype` is one of the `allowed` types, which are names in the dialect.
-
-        `operation`, `name`: the operator and its input, as the message shows them.
-        """
+        """Raise TypeError unless `dtype` is one of the `allowed` types, which are names in the dialect."""
         if self.name_of(dtype) not in allowed:
             raise TypeError(f"{name} has type {self.name_of(dtype)}, but {operation} takes {', '.join(allowed)}")
         if name != "data" and not dtype.isnative:
@@ -75,10 +69,7 @@ class ElementTypes:
 
 
 def conversion(actual: np.dtype[Any], expected: np.dtype[Any], *, indices: bool = False) -> str:
-    """Return the advice in a message about a wrong type: how to convert an input from type `actual` to type `expected`.
-
-    `indices`: True if the input holds indices, which must keep their values. Data need only keep their bits.
-    """
+    """Return advice on converting an input of a wrong type. Indices must keep their values; data only their bits."""
     if not actual.isnative and actual.newbyteorder("=") == expected:
         return 'it has the other byte order; convert with x.astype(x.dtype.newbyteorder("="))'
     if indices and actual.kind == "i" and expected.kind == "u":

@@ -1,7 +1,6 @@
-"""The codes of findings about exports to DirectML: each code's rule, severity and source.
+"""The codes of findings about exports to DirectML. Codes are stable and never reused.
 
-Codes are stable and never reused. EXP1xx: a call has no DirectML descriptor. EXP2xx: a call has a descriptor, but DirectML treats
-some indices differently. EXP3xx: a model is incomplete or invalid. `docs/expressing.md` has a section for each code.
+EXP1xx: a call has no descriptor. EXP2xx: DirectML treats some indices differently. EXP3xx: a model is incomplete or invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ SOURCES = {
     "OPENVINO": "OpenVINO operations, https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html",
     "SHAPES": "ONNX shape inference, https://onnx.ai/onnx/repo-docs/ShapeInference.html",
 }
-"""Documents by their keys in brackets, in addition to `dmlgather.directml.SOURCES`."""
+"""Documents by key, in addition to `dmlgather.directml.SOURCES`."""
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 
@@ -71,4 +70,3 @@ _ROWS = (
 )
 
 CODES = {row.code: row for row in _ROWS}
-"""Every code, in ascending order."""

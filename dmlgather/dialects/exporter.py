@@ -1,8 +1,4 @@
-"""Export of problems to DirectML, for all dialects.
-
-A problem is an operator call in a dialect. Each dialect has one `Exporter`. It has a *form*, a function that builds
-descriptors, for each class of problems.
-"""
+"""Export of problems to DirectML. Each dialect has an `Exporter`, with a function for each class of problems: its *form*."""
 
 from __future__ import annotations
 
@@ -26,21 +22,20 @@ from dmlgather.wording import alternatives
 Descriptors = tuple[OperatorDesc, ...]
 
 LEVELS = tuple(sorted({row.level for row in TABLE}))
-"""The feature levels that add operators or types to the support table, in ascending order."""
+"""Feature levels that add operators or types to the support table, ascending."""
 
 
 def tensors_by_name(problem: Problem) -> dict[str, TensorType]:
-    """Return the types of the array inputs and of the output, by name ("data", "indices", "output")."""
+    """Return the types of inputs and output by name: "data", "indices", "output"."""
     return dict(zip((*problem.inputs, "output"), problem.tensors, strict=True))
 
 
 class IndexDifferences(NamedTuple):
-    """Texts that explain which indices give another result in DirectML than in the dialect.
+    """Texts about indices that give another result in DirectML than in the dialect.
 
-    `path`: the dialect's name of the indices input. `bounds`: the valid indices. `outside`: what the dialect does with an index
-    outside `bounds`, or None if it reads the nearest element like DirectML. `remedy`: advice on such indices. `negative`: what
-    the dialect does with a negative index, or None if it counts from the end like DirectML. `negative_remedy`: advice on such
-    indices. `noun`: the word for the indices, in the plural.
+    `outside`: what the dialect does with indices outside `bounds`; None if DirectML does the same.
+    `negative`: what the dialect does with negative indices; None if DirectML does the same.
+    `noun`: word for the indices, in the plural.
     """
 
     path: str
@@ -54,17 +49,13 @@ class IndexDifferences(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Exporter:
-    """Conversion of a dialect's problems (operator calls) to DirectML descriptors. An exporter is equal only to itself.
+    """Conversion of a dialect's problems to DirectML descriptors.
 
-    `forms`: for each class of problems, a function that returns the descriptors of a problem at a level, or raises
-    InexpressibleError. It is called only if the data are numeric and the `required` tensors have elements. `title`: a function
-    that returns the name of a problem in reports, such as "ONNX Gather-13". `required`: a function that returns the tensors
-    that must have elements, by name. `names`: a dictionary from the problem's name of an input or attribute to the dialect's
-    name, if they differ: {"data": "operand"}.
-
-    `index_differences`: a function that takes a problem and the values of its indices (None if unknown). It returns the
-    differences to DirectML, or None if there are none. `empty_output_remedy`: a function that takes a problem and an output
-    axis of size 0. It returns advice for this case, or None for the usual advice.
+    `forms`: functions that return the descriptors of a problem at a level, or raise InexpressibleError. Data are numeric.
+    `required`: returns the tensors that must have elements.
+    `names`: the dialect's names of inputs and attributes, if they differ: {"data": "operand"}.
+    `index_differences`: takes a problem and its index values, or None for unknown values.
+    `empty_output_remedy`: returns advice for an output axis of size 0, or None.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -77,10 +68,9 @@ class Exporter:
     def to_directml(
         self, call: Callable[[], Problem], level: FeatureLevel, dialect: str, operator: str
     ) -> OperatorDesc | Descriptors | Report:
-        """Return the result of a dialect's public function `to_directml`: a descriptor, a chain of descriptors, or a report.
+        """Return a descriptor, a chain of descriptors, or a report.
 
-        `call`: a function that returns the problem. If it raises TypeError, ValueError or IndexError, the result is a report
-        with a finding EXP101.
+        `call`: returns the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
         """
         try:
             problem = call()
@@ -96,10 +86,9 @@ class Exporter:
         return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
 
     def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-        """Return the descriptors of a problem at a feature level, in the order of execution. Return a report if there are none.
+        """Return the descriptors of a problem, in the order of execution, or a report if there are none.
 
-        The report gives the reasons, with codes EXP1xx and the dialect's names. But if the level has the operator without this
-        data type, it is the report of `validate`.
+        If the level only lacks the data type, the report is that of `validate`.
         """
         try:
             return self._at(level, problem)
@@ -108,10 +97,7 @@ class Exporter:
             return self._report(problem, level, finding)
 
     def lowest(self, problem: Problem) -> tuple[FeatureLevel, Descriptors] | None:
-        """Return the lowest feature level that takes a problem, and the descriptors at this level.
-
-        Return None if no level takes it.
-        """
+        """Return the lowest feature level that takes a problem, with the descriptors; or None."""
         for level in LEVELS:
             with suppress(InexpressibleError):
                 descriptors = self._at(level, problem)
@@ -120,10 +106,7 @@ class Exporter:
         return None
 
     def differences(self, problem: Problem, indices: Any = None) -> tuple[Finding, ...]:
-        """Return warnings (EXP201, EXP202) about those indices that give another result in DirectML than in the dialect.
-
-        `indices`: the values of the indices, or None if they are unknown.
-        """
+        """Return warnings (EXP201, EXP202) about indices that give another result in DirectML."""
         unlike = None if self.index_differences is None else self.index_differences(problem, indices)
         if unlike is None:
             return ()
@@ -139,7 +122,7 @@ class Exporter:
         return tuple(findings)
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
-        """Do the work of `express`, but let a form's InexpressibleError pass."""
+        """Return descriptors or a report, like `express`. Raises InexpressibleError."""
         findings = tuple(self._findings_at_every_level(problem))
         if findings:
             return self._report(problem, level, *findings)
@@ -152,10 +135,7 @@ class Exporter:
         return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
 
     def _with_level(self, finding: Finding, problem: Problem) -> Finding:
-        """Add the lowest level that takes the problem to the remedy of a finding.
-
-        If no level takes it, add the remedy that the report of the newest level gives.
-        """
+        """Add the lowest level that takes the problem to a remedy, or else the advice for the newest level."""
         lowest = self.lowest(problem)
         if lowest is not None:
             level, remedy, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
@@ -167,15 +147,12 @@ class Exporter:
         return finding.model_copy(update={"level": level, "remedy": ", or ".join(remedies) + remark})
 
     def _renamed(self, finding: Finding) -> Finding:
-        """Replace the name at the start of a finding's path by the dialect's name.
-
-        For example, "data.shape" becomes "operand.shape" for JAX.
-        """
+        """Replace the name at the start of a finding's path: "data.shape" becomes "operand.shape" for JAX."""
         path = re.sub(r"^\w+", lambda first: self.names.get(first[0], first[0]), finding.path)
         return finding.model_copy(update={"path": path})
 
     def _findings_at_every_level(self, problem: Problem) -> Iterator[Finding]:
-        """Yield the findings that hold at every feature level: about the data type, and about tensors without elements."""
+        """Yield findings about the data type, and about tensors without elements."""
         dtype = problem.data.dtype
         if storage_type(dtype) is None:
             expected, got = "elements of whole bytes", dtype.name
@@ -199,10 +176,7 @@ class Exporter:
 
 
 def index_bounds(sizes: Iterable[int], wraps: bool) -> str:
-    """Return the valid indices of dimensions with these sizes as a text, such as "-5 to 4".
-
-    `wraps`: True if negative indices are valid.
-    """
+    """Return the valid indices of dimensions with these sizes, such as "-5 to 4"."""
     ranges = dict.fromkeys(f"{-size if wraps else 0} to {size - 1}" for size in sizes)
     return alternatives(ranges) + (", by the dimension that they index" if len(ranges) > 1 else "")
 
@@ -221,7 +195,7 @@ def views(problem: Problem) -> list[View]:
 
 
 def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a slice. Their output keeps all dimensions of `data`, even if the dialect drops some."""
+    """Return descriptors of a slice. Their output keeps all dimensions, even if the dialect drops some."""
     data, output = views(problem)
     windows = [*problem.windows, *(Window.whole(dim.size) for dim in data.dims[problem.data.rank :])]
     output = View.packed(output.name, output.data_type, [window.count for window in windows])
@@ -229,17 +203,14 @@ def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
 
 
 def gather_elements_form(problem: GatherElementsProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a gather of one element per index."""
+    """Return descriptors of a gather of one element per index."""
     data, indices, output = views(problem)
     parts = tuple(Dim(dim.size, 0) for dim in data.dims[problem.data.rank :])
     return gather_elements(data, replace(indices, dims=indices.dims + parts), output, problem.axis, level)
 
 
 def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors:
-    """Return the descriptors of a gather by index tuples.
-
-    Their output keeps all batch dimensions, even if the dialect drops some.
-    """
+    """Return descriptors of a gather by index tuples. Their output keeps all batch dimensions."""
     data, indices, output = views(problem)
     trail = data.sizes[problem.batch_dims + problem.tuple_size :]
     output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *trail))
@@ -247,10 +218,7 @@ def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """Return the tensors that must have elements, for `Exporter.required`. Index tuples may be empty.
-
-    So the last dimension of the indices, which holds the tuples, is left out.
-    """
+    """Return the tensors that must have elements. Index tuples may be empty."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -275,8 +243,8 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
 class OutOfRange(NamedTuple):
     """An index out of range.
 
-    `place`: position of the index, as a text: "indices[0,2]". `valid`: the valid indices and the reason, as a text: "-5 … 4, as
-    data has size 5 in dimension 0".
+    `place`: "indices[0,2]".
+    `valid`: "-5 … 4, as data has size 5 in dimension 0".
     """
 
     place: str
@@ -285,11 +253,7 @@ class OutOfRange(NamedTuple):
 
 
 def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> OutOfRange | None:
-    """Return the first index out of range, in row-major order. Return None if all indices are in range.
-
-    `indices`: an array in host memory. `most`: the largest possible size of each dimension of data with an unknown size, by
-    dimension. None means that the size has no limit.
-    """
+    """Return the first index out of range, or None. `most`: limits of unknown sizes; None for no limit."""
     if 0 in problem.output.shape or not problem.lookup_axes:
         return None
     most = most or {}
@@ -312,7 +276,7 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
-    """Return a new remedy, as {"remedy": text}, if the finding is about a complex type. Return {} for other types."""
+    """Return another remedy for a finding about a complex type, or {} for other types."""
     if dtype.kind != "c":
         return {}
     parts = ["move the real and the imaginary parts as elements of float32"] if dtype == np.complex64 else []
@@ -321,4 +285,3 @@ def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 _UNBOUNDED = 2**63 - 1
-"""The size that `first_out_of_range` assumes for a dimension of unknown size without a limit."""

@@ -10,23 +10,17 @@ from dmlgather.plan import IndexPlan, Layout
 
 
 class GatherElementsProblem(Problem):
-    """A gather of one element per index: output[c] = data[c with c[axis] replaced by indices[c]].
-
-    The output has the shape of the indices.
-    """
+    """A gather of one element per index: output[c] = data[c with c[axis] replaced by indices[c]]."""
 
     indices: TensorType
     axis: int
 
     inputs = ("data", "indices")
     smaller_indices: ClassVar[bool]
-    """True if indices may be smaller than data along other axes than `axis`."""
+    """True if indices may be smaller than data along other axes."""
 
     def _check_elements(self, operator: object) -> None:
-        """Raise ValueError unless ranks, axis and sizes fit together.
-
-        Replace a negative `axis` by the axis counted from the front.
-        """
+        """Raise ValueError unless ranks, axis and sizes fit together. Make `axis` count from the front."""
         if self.indices.rank != self.data.rank:
             raise ValueError(
                 f"indices has rank {self.indices.rank} and data rank {self.data.rank}, but {operator} takes equal ranks: "
@@ -59,7 +53,7 @@ class GatherElementsProblem(Problem):
 class GatherNDProblem(Problem):
     """A gather by index tuples: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `batch_dims`: the number of batch dimensions b….
+    `batch_dims`: the number of dimensions b….
     """
 
     indices: TensorType
@@ -68,7 +62,7 @@ class GatherNDProblem(Problem):
     inputs = ("data", "indices")
 
     def _check_tuples(self, operator: object) -> None:
-        """Raise ValueError unless ranks, batch dimensions and index tuples fit together. Convert `batch_dims` to int."""
+        """Raise ValueError unless ranks, batch dimensions and tuples fit together. Make `batch_dims` an int."""
         if not self.indices.rank:
             raise ValueError(f"indices is a scalar, but {operator} takes rank >= 1: the last dimension holds the index tuples")
         batch = whole("batch_dims", self.batch_dims)
@@ -89,7 +83,7 @@ class GatherNDProblem(Problem):
 
     @property
     def tuple_size(self) -> int:
-        """The number of components of an index tuple."""
+        """Number of components of an index tuple."""
         return self.indices.shape[-1]
 
     @property

@@ -15,11 +15,10 @@ from dmlgather.dialects.views import ExpandView, ReshapeView, TransposeView
 
 
 class GraphBuilder:
-    """Builder of an `IndexGraph`. It collects inputs, constants and steps.
+    """Builder of an `IndexGraph`.
 
-    A method that adds a step returns the name of the step's output. This is the argument `output` if it is given, else the name
-    of the step. A name that is already used gets a number. A view that changes nothing adds no step: the method returns the
-    name of the input.
+    A method that adds a step returns the name of its output: the argument `output`, or the name of the step. Used names get a
+    number. A view that changes nothing adds no step.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class GraphBuilder:
         return name
 
     def constant(self, value: ArrayLike, name: str = "") -> str:
-        """Add a constant. Arrays with equal type, shape and bytes share one constant, with the name of the first array."""
+        """Add a constant. Equal arrays share one constant, with the name of the first one."""
         array = np.asarray(value)
         key = (str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._same:
@@ -46,15 +45,15 @@ class GraphBuilder:
         return self._same[key]
 
     def known(self, value: str) -> NDArray[Any] | None:
-        """Return the array of the constant called `value`. Return None if the value is not a constant."""
+        """Return the array of a constant, or None for other values."""
         return self._constants.get(value)
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
-        """Add a gather or slice as a step. `inputs`: names of the values for its data, and for its indices if it has any."""
+        """Add a gather or slice. `inputs`: values for its data, and for its indices if it has any."""
         return self._step(name, problem, inputs, problem.output, output)
 
     def reshaped(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """Add a reshape as a step. A constant is reshaped at once: the result is a new constant."""
+        """Add a reshape. A constant becomes a new constant."""
         tensor = self.types[value]
         if tensor.shape == tuple(shape):
             return value
@@ -63,19 +62,19 @@ class GraphBuilder:
         return self.problem(name, ReshapeView(tensor, tuple(shape)), value)
 
     def transposed(self, name: str, value: str, order: Sequence[int]) -> str:
-        """Add a transposition as a step: dimension i of the result is dimension order[i] of the value."""
+        """Add a transposition: dimension i of the result is dimension order[i] of the value."""
         if list(order) == list(range(self.types[value].rank)):
             return value
         return self.problem(name, TransposeView(self.types[value], tuple(order)), value)
 
     def expanded(self, name: str, value: str, shape: Sequence[int]) -> str:
-        """Add a step that broadcasts a value to a shape, by NumPy's rules."""
+        """Add a broadcast by NumPy's rules."""
         if self.types[value].shape == tuple(shape):
             return value
         return self.problem(name, ExpandView(self.types[value], tuple(shape)), value)
 
     def concatenated(self, name: str, values: Sequence[str], axis: int) -> str:
-        """Add a concatenation of values along `axis`, counted from the front, as a step."""
+        """Add a concatenation along `axis`, counted from the front."""
         if len(values) == 1:
             return values[0]
         first, *others = (self.types[value] for value in values)
@@ -84,21 +83,18 @@ class GraphBuilder:
         return self._step(name, Concatenation(axis), values, tensor)
 
     def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str) -> str:
-        """Add elementwise arithmetic as a step. `operator`: one of the operators of `Elementwise`, such as "add" or "cast"."""
+        """Add elementwise arithmetic. `operator`: that of an `Elementwise`, such as "add" or "cast"."""
         work = Elementwise(operator, np.dtype(dtype))
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
         return self._step(name, work, inputs, TensorType(shape, work.dtype))
 
     def bitcast(self, name: str, value: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
-        """Add a step that reinterprets the bytes of a value as an array of `dtype` and `shape`.
-
-        The new array must have the same number of bytes.
-        """
+        """Add a bitcast to an array with the same number of bytes."""
         tensor = TensorType(tuple(shape), dtype)
         return self._step(name, Bitcast(dtype, tensor.shape), [value], tensor)
 
     def build(self, outputs: Sequence[str]) -> IndexGraph:
-        """Return the finished graph. `outputs`: names of the values that the graph returns, in order."""
+        """Return the finished graph."""
         return IndexGraph(tuple(self._inputs), tuple(outputs), tuple(self.steps), self.types, self._constants)
 
     def _step(self, name: str, work: Work, inputs: Sequence[str], tensor: TensorType, output: str = "") -> str:

@@ -1,7 +1,4 @@
-"""Graphs of gathers, slices and index arithmetic.
-
-Chains of operator calls, chains of descriptors, and DxDispatch models are all converted to such a graph.
-"""
+"""Graphs of gathers, slices and index arithmetic, for chains of calls, chains of descriptors, and DxDispatch models."""
 
 from __future__ import annotations
 
@@ -27,21 +24,20 @@ ELEMENTWISE: Mapping[str, Any] = {
     "and": np.logical_and,
     "where": np.where,
 }
-"""NumPy's function for each operator of `Elementwise` except "cast"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
     """Elementwise arithmetic on indices, with NumPy's broadcasting. Integers wrap around on overflow.
 
-    `operator`: a key of ELEMENTWISE, or "cast". `dtype`: the output's type, integer or bool; any type for "where".
+    `operator`: a key of ELEMENTWISE, or "cast".
     """
 
     operator: str
     dtype: np.dtype[Any]
 
     def compute(self, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the result of the arithmetic on these arrays."""
+        """Return the result of the arithmetic."""
         if self.operator == "cast":
             return inputs[0].astype(self.dtype)
         with np.errstate(all="ignore"):
@@ -53,17 +49,14 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Concatenation:
-    """Concatenation of the inputs along `axis`, counted from the front."""
+    """Concatenation along `axis`, counted from the front."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bitcast:
-    """Reinterpretation of a value's bytes, in row-major order, as an array of another type and shape.
-
-    Both arrays have the same number of bytes.
-    """
+    """Reinterpretation of a value's bytes, in row-major order, as an array of another type and shape."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -74,12 +67,7 @@ Work = Problem | Elementwise | Concatenation | Bitcast
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation of a graph.
-
-    `name`: the step's name in messages, unique in the graph, such as "Gather node 'rows'". `work`: the operation: a problem (a
-    gather or slice), arithmetic, a concatenation or a bitcast. `inputs`, `outputs`: names of the values that it reads and
-    writes. A problem reads its data, and its indices if it has any, and writes one value.
-    """
+    """One operation of a graph. `name`: its unique name in messages, such as "Gather node 'rows'"."""
 
     name: str
     work: Work
@@ -89,15 +77,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class IndexGraph:
-    """A graph of operations (steps) on named arrays (values) with static shapes.
+    """A graph of operations (steps, in topological order) on named arrays (values) with static shapes.
 
-    `inputs`, `outputs`: names of the values that the graph takes and returns, in order. An output may be an input or a
-    constant, and may be listed twice. `steps`: the operations in topological order. `types`: shape and data type of every
-    value, by name. `constants`: arrays of the constant values, by name. `labels`: names that messages show in place of the
-    names of values.
+    `outputs`: may contain inputs and constants, and a value twice.
+    `labels`: names that messages show in place of the values' own.
 
-    Raises ValueError for a value that is read before it is written, is written twice, or has no type, and for a problem with
-    other types than the values that it reads and writes.
+    Raises ValueError for a contradiction between these fields.
     """
 
     inputs: tuple[str, ...]
@@ -147,7 +132,7 @@ class IndexGraph:
 
     @property
     def makers(self) -> dict[str, Step]:
-        """The step that writes each value, by the value's name."""
+        """The step that writes each value."""
         return {name: step for step in self.steps for name in step.outputs}
 
     def label(self, name: str) -> str:
@@ -155,10 +140,7 @@ class IndexGraph:
         return self.labels.get(name, name)
 
     def renamed(self, names: Mapping[str, str], of_step: Callable[[str], str] = str) -> IndexGraph:
-        """Return an equal graph with other names of values and steps.
-
-        `names`: new names of values, by old name. `of_step`: a function that takes the name of a step and returns the new name.
-        """
+        """Return an equal graph with new names for the values in `names`, and for all steps."""
 
         def new(values: Sequence[str]) -> tuple[str, ...]:
             return tuple(names.get(value, value) for value in values)
@@ -173,11 +155,10 @@ class IndexGraph:
         )
 
     def needed(self) -> IndexGraph:
-        """Return the graph without the steps and constants that no output needs.
+        """Return the graph without steps and constants that no output needs.
 
-        A step is kept if its value is an output, or if a kept step reads its value. A gather that can raise IndexError is also
-        kept, because it must raise for a bad index even if no step reads its elements. The exception is a gather that was fused
-        into a kept step (`Problem.holds`), because this step raises in its place.
+        A gather that can raise IndexError is kept even if no step reads its elements. It is dropped if it was fused into a kept
+        step (`Problem.holds`), which raises in its place.
         """
         read, live, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):
@@ -191,11 +172,7 @@ class IndexGraph:
         return replace(self, steps=tuple(reversed(live)), constants=constants, types=types)
 
     def can_raise(self, step: Step) -> bool:
-        """Return True if a step raises IndexError for some index values.
-
-        Return False for a step without indices, for constant indices in range, and if every value of the index type is in
-        range.
-        """
+        """Return True if a step raises IndexError for some values of its indices."""
         if not isinstance(step.work, Problem) or step.work.out_of_bounds is not OutOfBounds.RAISE:
             return False
         plan = step.work.plan()
@@ -208,16 +185,15 @@ class IndexGraph:
 
 
 def _in_range(lookup: Lookup, low: int, high: int) -> bool:
-    """Return True if all indices low … high are in range for a lookup. Negative indices may be valid (`Lookup.wrap`)."""
+    """Return True if all indices low … high are in range for a lookup."""
     negatives = low >= 0 or (low >= -lookup.wrap and min(high, -1) + lookup.wrap < lookup.limit)
     return negatives and high < lookup.limit
 
 
 def chain(problems: Sequence[Problem]) -> IndexGraph:
-    """Return the graph of a chain of operator calls: the output of each problem is the data of the next problem.
+    """Return the graph of a chain of problems. The output of each problem is the data of the next one.
 
-    The inputs are the first problem's data, then all indices in order. Raises ValueError for an empty sequence, and if the data
-    of a problem have another type than the output before it.
+    The inputs are the first data, then all indices. Raises ValueError if the chain is empty or types differ.
     """
     if not problems:
         raise ValueError("a chain has at least one problem")

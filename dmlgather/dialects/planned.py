@@ -1,4 +1,4 @@
-"""Problems that are not calls of one operator but are given by a plan, such as several fused steps."""
+"""Problems that are given by a plan, such as several fused steps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from dmlgather.plan.compose import compose, compose_indices
 
 @dataclass(frozen=True)
 class Planned(Problem):
-    """A problem given by a plan instead of an operator. Fusing makes one from several gathers and slices.
+    """A problem given by a plan. `lower` raises CompositionError if the plan cannot be adapted to the strides.
 
-    `packed`: the plan for row-major arrays without gaps. `indices`: type of the index tensor, or None for a plan without
-    lookups. `result`: type of the output. `holds`: names of the steps that were fused into the plan, for messages; comparisons
-    ignore them. `lower` adapts the plan to arrays with other strides. If this is impossible, it raises CompositionError, a
-    ValueError.
+    `packed`: the plan for packed arrays.
+    `holds`: names of the steps that were fused into the plan.
     """
 
     data: TensorType
@@ -30,7 +28,7 @@ class Planned(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # the plan decides
-        """The names of the array inputs."""
+        """Names of the inputs: "data", and "indices" if there are lookups."""
         return ("data",) if self.indices is None else ("data", "indices")
 
     @property
@@ -39,7 +37,7 @@ class Planned(Problem):
 
     @property
     def out_of_bounds(self) -> OutOfBounds:  # type: ignore[override] # the plan decides
-        """The plan's policy for an index out of range."""
+        """The plan's policy."""
         return self.packed.out_of_bounds
 
     @property
@@ -48,10 +46,7 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, the axis of data that its index moves along. The plan does not state this axis.
-
-        It is the outermost axis that does not have a larger stride than the lookup.
-        """
+        """For each lookup, the outermost axis with a stride up to the lookup's. The plan does not state axes."""
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups
@@ -70,7 +65,7 @@ class Planned(Problem):
 
 
 def under(problem: Problem, out_of_bounds: OutOfBounds, fill: bytes) -> Problem:
-    """Return the problem with another policy for indices out of range. `fill`: bytes of the element that FILL writes."""
+    """Return the problem with another policy for indices out of range."""
     if not problem.lookup_axes or (out_of_bounds, fill) == (problem.out_of_bounds, problem.fill):
         return problem
     return Planned(problem.data, problem.tensors[1], problem.output, problem.plan(out_of_bounds, fill))

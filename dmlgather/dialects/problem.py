@@ -1,4 +1,4 @@
-"""Problems: operator calls of ONNX, OpenVINO, JAX, NumPy or PyTorch, described without arrays; and what all of these share."""
+"""Problems: operator calls of ONNX, OpenVINO, JAX, NumPy or PyTorch, described without arrays."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class TensorType:
 
     @classmethod
     def stated(cls, shape: Any, dtype: Any) -> TensorType:
-        """Return the TensorType for a shape and a data type that a user states. Raises TypeError if they are not valid."""
+        """Return the type that a user states. Raises TypeError if it is not valid."""
         if not isinstance(shape, Iterable):
             raise TypeError("expected the sizes of all dimensions, such as (3, 4)")
         return cls(tuple(whole("size", size) for size in shape), numpy_type(dtype))
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def layout(self) -> Layout:
-        """The layout of a packed array, in row-major order."""
+        """Layout of a packed array."""
         return Layout.packed(self.shape)
 
     def __str__(self) -> str:
@@ -43,31 +43,30 @@ class TensorType:
 
 
 class Problem(ABC):
-    """One operator call in a dialect such as ONNX: shapes, types and attributes, but no arrays.
+    """One operator call in a dialect: shapes, types and attributes, but no arrays.
 
-    Each operator has a subclass. Example: ONNX's Gather with axis 0 for float32[5,3] and int64[2]. Problems are frozen
-    dataclasses: they are hashable and compare by value. The constructor checks all rules of the operator, except rules about
-    index values. It raises TypeError for a data type that the dialect does not take, and ValueError for all other faults.
+    Each operator has a subclass, a frozen dataclass. Its constructor checks all rules, except those about index values. It
+    raises TypeError for a wrong data type, ValueError for other faults.
     """
 
     name: ClassVar[str]
     """The operator's name in its dialect, such as "Gather"."""
 
     inputs: ClassVar[tuple[str, ...]]
-    """The names of the array inputs: "data", and "indices" if the operator takes indices."""
+    """Names of the array inputs: "data", and "indices" if there are any."""
 
     out_of_bounds: OutOfBounds
     """The dialect's policy for an index out of range."""
 
     data: TensorType
-    """Shape and data type of the array to read from."""
+    """Type of the array to read from."""
 
     holds: tuple[str, ...] = ()
-    """The names of the graph's steps that were fused into this problem. Empty for a call of one operator."""
+    """Names of the graph's steps that were fused into this problem."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The names of the array inputs in the dialect, for messages. JAX, for example, calls "data" "operand"."""
+        """The dialect's names of the inputs, for messages. JAX calls "data" "operand"."""
         return self.inputs
 
     @property
@@ -77,42 +76,37 @@ class Problem(ABC):
 
     @property
     def fill(self) -> bytes:
-        """The bytes of the element that the dialect writes under the policy FILL. Empty under other policies."""
+        """Bytes of the element that the dialect writes under FILL."""
         return b""
 
     @property
     @abstractmethod
     def output(self) -> TensorType:
-        """Shape and data type of the output."""
+        """Type of the output."""
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup of the plan, in order, the axis of data that its index selects a position on. Default: no lookups."""
+        """The indexed axis of data for each lookup of the plan."""
         return ()
 
     @property
     def lookup_windows(self) -> tuple[int, ...]:
-        """For each lookup of the plan, the number of adjacent elements along its axis that one index selects. Default: 1."""
+        """For each lookup of the plan, the number of adjacent elements along its axis that one index selects."""
         return tuple(1 for _ in self.lookup_axes)
 
     @property
     def tensors(self) -> tuple[TensorType, ...]:
-        """The types of the array inputs, followed by the type of the output."""
+        """Types of the inputs, then of the output."""
         return (*(getattr(self, name) for name in self.inputs), self.output)
 
     @abstractmethod
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """Return the plan for arrays with these layouts, with the policy CLAMP.
-
-        `layouts`: those of the inputs, then of the output.
-        """
+        """Return the plan under CLAMP. `layouts`: those of the inputs, then of the output."""
 
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """Return the plan for arrays with these layouts.
+        """Return the plan for arrays with these layouts: those of the inputs, then of the output.
 
-        `layouts`: the layouts of the inputs, followed by that of the output. Their sizes must be the shapes of `tensors`.
-        `out_of_bounds`: policy for an index out of range, or None for the dialect's policy. `fill`: bytes of the element that
-        FILL writes. A plan without lookups always has the policy CLAMP.
+        `out_of_bounds`: None for the dialect's policy. A plan without lookups always has CLAMP.
         """
         plan = self._lower(layouts)
         if not plan.lookups:
@@ -122,15 +116,12 @@ class Problem(ABC):
         return replace(plan, out_of_bounds=out_of_bounds, fill=fill)
 
     def plan(self, out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """Return the plan for row-major arrays without gaps. The arguments are those of `lower`."""
+        """Return the plan for packed arrays."""
         return self.lower([tensor.layout for tensor in self.tensors], out_of_bounds, fill)
 
 
 def whole(name: str, value: Any) -> int:
-    """Return an integer argument as a Python int. Raises TypeError for a bool and for anything that is not an integer.
-
-    `name`: name of the argument, for the message.
-    """
+    """Return an integer as a Python int. Raises TypeError for a bool and for other types."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -146,10 +137,7 @@ def check_data_rank(operator: object, data: TensorType) -> None:
 
 
 def check_axis(name: str, value: Any, rank: int, array: str) -> int:
-    """Return an axis, counted from the front. Raises ValueError if it is out of range.
-
-    `name`, `array`: names of the argument and of the array, for the message.
-    """
+    """Return an axis, counted from the front. Raises ValueError if it is out of range."""
     axis = whole(name, value)
     if not rank:
         raise ValueError(f"{name} is {axis}, but {array} has rank 0: expected an array with at least one dimension")
@@ -159,7 +147,7 @@ def check_axis(name: str, value: Any, rank: int, array: str) -> int:
 
 
 def check_axes(values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
-    """Return several axes, counted from the front. Raises ValueError if one is out of range or occurs twice."""
+    """Return axes, counted from the front. Raises ValueError if one is out of range or occurs twice."""
     axes = tuple(check_axis(f"axes[{number}]", value, rank, array) for number, value in enumerate(values))
     if len(set(axes)) < len(axes):
         raise ValueError(
@@ -169,14 +157,11 @@ def check_axes(values: Sequence[Any], rank: int, array: str) -> tuple[int, ...]:
 
 
 UNEQUAL_BATCH = "batch dimension"
-"""The first words of the message of `check_batch` about unequal batch dimensions."""
+"""First words of `check_batch`'s message."""
 
 
 def check_batch(data: TensorType, indices: TensorType, batch: int, shown: str) -> None:
-    """Raise ValueError unless the first `batch` sizes of data and indices are equal.
-
-    `shown`: the number of batch dimensions as the caller wrote it, for the message.
-    """
+    """Raise ValueError unless the first `batch` sizes of data and indices are equal."""
     for dimension, (size, other) in enumerate(zip(data.shape[:batch], indices.shape[:batch], strict=True)):
         if size != other:
             raise ValueError(
@@ -191,7 +176,7 @@ def index_type(dtype: np.dtype[Any]) -> IndexType:
 
 
 def broadcast_strides(layout: Layout) -> list[int]:
-    """Return the strides with which a tensor is broadcast: 0 for each dimension of size 1."""
+    """Return the strides for a broadcast: 0 for each dimension of size 1."""
     return [0 if size == 1 else step for size, step in zip(layout.sizes, layout.strides, strict=True)]
 
 
@@ -204,11 +189,11 @@ def gathering(
     component_stride: int = 0,
     in_offset: int = 0,
 ) -> IndexPlan:
-    """Return the plan of a gather. It has one lookup for each axis in `problem.lookup_axes`.
+    """Return the plan of a gather, with one lookup for each axis in `problem.lookup_axes`. All distances are in elements.
 
-    `layouts`: the layouts of data, indices and output. `in_strides`, `index_strides`: strides of data and of indices along each
-    output dimension. `component_stride`: distance in the index tensor from the index of one lookup to the index of the next
-    one. `in_offset`: number that is added to all addresses in data. Strides and offsets are in elements.
+    `layouts`: those of data, indices and output.
+    `in_strides`, `index_strides`: strides of data and indices along each output dimension.
+    `component_stride`: distance from one lookup's index to the next one's.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)
@@ -223,8 +208,7 @@ def gathering(
 def gather(problem: Problem, layouts: Sequence[Layout], axis: int, batch_dims: int) -> IndexPlan:
     """Return the plan of output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
 
-    `axis`: the indexed axis of data. The batch dimensions b… and the dimensions lead… come before it. `batch_dims`: the number
-    of dimensions b….
+    `batch_dims`: the number of dimensions b….
     """
     data, indices, _ = layouts
     lead, trail = data.strides[:axis], data.strides[axis + 1 :]

@@ -1,7 +1,4 @@
-"""Reading of programs.
-
-A program is a graph made from operator calls, descriptors or a file, with its initial values if it has any.
-"""
+"""Reading of programs: graphs from operator calls, descriptors or a file, with initial values if there are any."""
 
 from __future__ import annotations
 
@@ -24,22 +21,18 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS, "descriptors on lines")}
-"""The kind of content of a supported file, by its suffix."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A graph to run, compare or translate. `model`: the DxDispatch model that it was read from, or None."""
+    """A graph to run, compare or translate. `model`: the DxDispatch model that it was read from."""
 
     graph: IndexGraph
     model: CheckedFile | None = None
 
     @cached_property
     def initial(self) -> dict[str, NDArray[Any]]:
-        """The initial values that the model states for the graph's inputs, by input name.
-
-        Raises FileError if they cannot be read.
-        """
+        """Initial values of the graph's inputs that the model states. Raises FileError if they cannot be read."""
         if self.model is None:
             return {}
         import numpy as np
@@ -55,18 +48,13 @@ class Program:
 
 
 def read_program(source: Any, argument: str = "source") -> Program:
-    """Return the program for a graph, an operator call, a descriptor, a sequence of these, or a file.
+    """Return the program for an IndexGraph, for problems, for descriptors, or for the path of a file.
 
-    `source`: one of these.
+    A file has a DxDispatch model or a descriptor (.json), or one descriptor per line (.jsonl, .ndjson). `argument`: name of the
+    source in messages.
 
-    - An IndexGraph.
-    - A problem (`graph_of_problem`), or a sequence of problems (`chain`).
-    - A descriptor, or a sequence of descriptors (`descriptor_graph`).
-    - The path of a file: a DxDispatch model or a descriptor (.json), or one descriptor per line (.jsonl, .ndjson).
-
-    `argument`: name of the argument `source` in messages. Raises TypeError for any other source, FileError for a file that
-    cannot be used, DescriptorError for a descriptor that feature level 6_4 does not take, and ValueError for steps that do not
-    fit together.
+    Raises TypeError for any other source, FileError for a file that cannot be used, DescriptorError for a descriptor that
+    feature level 6_4 refuses, and ValueError for steps that do not fit together.
     """
     from dmlgather.directml import OperatorDesc
 
@@ -96,7 +84,7 @@ def read_program(source: Any, argument: str = "source") -> Program:
 
 
 def graph_of_problem(problem: Problem) -> IndexGraph:
-    """Return the graph of one problem. Its inputs are named like the problem's inputs; its output is "output"."""
+    """Return the graph of one problem. Inputs keep their names; the output is "output"."""
     graph = GraphBuilder()
     values = [graph.input(name, tensor) for name, tensor in zip(problem.inputs, problem.tensors, strict=False)]
     return graph.build([graph.problem(problem.name, problem, *values, output="output")])
@@ -123,10 +111,7 @@ def _of_file(path: Path) -> Program:
 
 
 def unknown_file(path: Path) -> str:
-    """Return a message about a file with an unsupported suffix.
-
-    It names the file's format if it is known, else the supported suffixes.
-    """
+    """Return a message about a file with an unsupported suffix."""
     supported = ", ".join(f"{contents} ({suffix})" for suffix, contents in FILES.items())
     problem = recognised(path) if path.exists() else "does not exist"
     return f"{path}: {problem or f'its name does not say what it is: expected {supported}'}"
@@ -143,7 +128,7 @@ def _of_json(path: Path) -> Program:
 
 
 def program_of(checked: CheckedFile) -> Program:
-    """Return the program for a file with a model or a descriptor, after `check_file` found no error in it."""
+    """Return the program for a model or descriptor in which `check_file` found no error."""
     from dmlgather.dialects.descriptor_graph import model_graph
 
     if checked.kind == "descriptor":

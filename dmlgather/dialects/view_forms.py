@@ -19,20 +19,20 @@ from dmlgather.plan import reach
 
 
 def reshape_form(problem: ReshapeView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors that copy `data`. A reshape moves no element, so input and output both have the shape of `data`."""
+    """Return descriptors that copy `data`. A reshape moves no element."""
     data, output = views(problem)
     return whole_copy(data, replace(output, dims=data.dims), level)
 
 
 def transpose_form(problem: TransposeView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors that copy `data` with its dimensions in the order of the output, by means of strides."""
+    """Return descriptors that copy `data` with permuted dimensions."""
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
     return whole_copy(replace(data, dims=(*(data.dims[axis] for axis in problem.order), *parts)), output, level)
 
 
 def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors that copy `data` repeatedly, by means of strides of 0."""
+    """Return descriptors that copy `data` repeatedly, with strides of 0."""
     data, output = views(problem)
     new = len(problem.shape) - problem.data.rank
     dims = [Dim(size, 0) for size in output.sizes[:new]]
@@ -42,10 +42,10 @@ def expand_form(problem: ExpandView, level: FeatureLevel) -> Descriptors:
 
 
 def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
-    """Return descriptors that copy a strided view of `data`. They read the buffer of `data` with the strides of the view.
+    """Return descriptors that copy a strided view of `data`.
 
-    DirectML's documents allow elements to overlap only by a stride of 0. So two copies are needed for overlapping windows. The
-    first copy repeats the elements, once per window. The second copy reads each window from its own repetition.
+    DirectML's documents allow elements to overlap only by a stride of 0. So overlapping windows need two copies. The first copy
+    repeats the elements, once per window. The second copy reads each window from its own repetition.
     """
     data, output = views(problem)
     parts = data.dims[problem.data.rank :]
@@ -78,15 +78,12 @@ def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
 
 
 def _overlapping(dims: Dims) -> Sequence[int]:
-    """Return the dimensions along which neighbouring positions share elements of the buffer.
-
-    A dimension overlaps if its stride is not larger than the extent of all dimensions with smaller strides together.
-    """
+    """Return the dimensions along which neighbouring positions share elements of the buffer."""
     axes, span = [], 0
     for axis in sorted(range(len(dims)), key=lambda axis: dims[axis].stride):
         size, step = dims[axis]
         if size > 1 and step:
-            if step <= span:
+            if step <= span:  # not larger than the extent of all dimensions with smaller strides
                 axes.append(axis)
             else:
                 span += (size - 1) * step
@@ -94,10 +91,10 @@ def _overlapping(dims: Dims) -> Sequence[int]:
 
 
 def indexing_form(problem: AdvancedIndexing, level: FeatureLevel) -> Descriptors:
-    """Return a GATHER descriptor for one index array, or a GATHER_ND for several. Slices of `data` may come before it.
+    """Return a GATHER for one index array, or a GATHER_ND for several, perhaps after slices of `data`.
 
-    GATHER_ND indexes the first dimensions, so the indexed dimensions of `data` are moved to the front. The descriptor's output
-    lacks new dimensions of size 1. If no dimension is indexed, as in x[True], the output repeats `data`.
+    GATHER_ND indexes the first dimensions, so the indexed dimensions are moved to the front. The output lacks new dimensions of
+    size 1.
     """
     data, indices, output = views(problem)
     parts = data.dims[problem.data.rank :]
@@ -124,14 +121,10 @@ VIEW_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] =
     BasicIndexing: slice_form,
     AdvancedIndexing: indexing_form,
 }
-"""The functions above by class of problems: entries of `Exporter.forms` that dialects share."""
 
 
 def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must have elements, for `Exporter.required`.
-
-    Index arrays that index no dimension, as in x[True], may be empty.
-    """
+    """Return the tensors that must have elements. Index arrays that index no dimension may be empty."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, AdvancedIndexing) and not problem.axes:
         tensors["indices"] = replace(problem.indices, shape=problem.positions)
@@ -139,10 +132,9 @@ def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
 
 
 def _windowed(problem: AdvancedIndexing, data: View, level: FeatureLevel) -> tuple[Descriptors, View]:
-    """Apply the slices of an index expression. Return the descriptors that copy the sliced data, and the sliced data as a View.
+    """Apply the slices of an index expression. Return the descriptors of a copy, and the sliced data.
 
-    The View has the rank of `data`. If all slices start at 0 and have positive steps, it is `data` with other strides and no
-    copy is needed.
+    Nothing is copied if all slices start at 0 and have positive steps.
     """
     parts = data.dims[problem.data.rank :]
     if all(window.start == 0 and window.step > 0 for window in problem.taken):

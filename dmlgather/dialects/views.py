@@ -1,4 +1,4 @@
-"""Views as problems, for all dialects: reshape, transpose, expand, slice, and copies with any strides. They read no indices."""
+"""Views as problems: reshape, transpose, expand, slice, and copies with any strides. They read no indices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlgather.wording import counted
 
 
 class ViewProblem(Problem):
-    """The base class of views: each output element is a copy of a data element, and no indices are read."""
+    """A problem without indices: each output element is a copy of a data element."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
@@ -27,11 +27,7 @@ class ViewProblem(Problem):
 
 @dataclass(frozen=True)
 class ReshapeView(ViewProblem):
-    """A reshape, squeeze, unsqueeze or flatten: all elements of data in row-major order, in another shape.
-
-    Raises ValueError if the numbers of elements differ. `lower` raises ValueError if no strides describe the data in the new
-    shape.
-    """
+    """A reshape. `lower` raises ValueError if no strides describe the data in the new shape."""
 
     data: TensorType
     shape: tuple[int, ...]
@@ -68,7 +64,7 @@ class TransposeView(ViewProblem):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override] # it follows from the order
-        """The sizes of the output."""
+        """Sizes of the output."""
         return tuple(self.data.shape[axis] for axis in self.order)
 
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
@@ -99,11 +95,7 @@ class ExpandView(ViewProblem):
 
 @dataclass(frozen=True)
 class SliceView(WindowProblem):
-    """A slice of data.
-
-    `taken`: start, count and step for each dimension of data. Steps may be negative. Raises ValueError if a slice leaves its
-    dimension.
-    """
+    """A slice of data. `taken`: a window for each dimension."""
 
     data: TensorType
     taken: tuple[Window, ...]
@@ -127,13 +119,9 @@ class SliceView(WindowProblem):
 
 @dataclass(frozen=True)
 class StridedView(ViewProblem):
-    """A view of the flat data with any strides: output[o] = data.reshape(-1)[offset + o · strides].
+    """A view of the flat data: output[o] = data.reshape(-1)[offset + o · strides].
 
-    Examples are diagonals, unfolded windows and PyTorch's as_strided.
-
-    `strides`: distance between neighbouring output elements in the flat data along each output dimension, in elements; it may
-    be 0 or negative. `offset`: position of the first output element in the flat data. Raises ValueError if the view leaves
-    data. `lower` raises ValueError if data are not row-major without gaps.
+    Strides are in elements and may be 0 or negative. `lower` raises ValueError if data are not packed.
     """
 
     data: TensorType

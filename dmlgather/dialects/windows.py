@@ -13,10 +13,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds, build, dot
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A slice of one dimension. It takes `count` positions: `start`, `start` + `step`, and so on.
-
-    `count` may be 0, and `step` may be negative.
-    """
+    """A slice of one dimension: `count` positions from `start` on. `step` may be negative."""
 
     start: int
     count: int
@@ -29,7 +26,7 @@ class Window:
 
 
 def window(size: int, start: int, end: int, step: int) -> Window:
-    """Return the slice start:end:step of a dimension of `size` elements as a Window, by the rules of ONNX and OpenVINO.
+    """Return the slice start:end:step of a dimension of `size` elements, by the rules of ONNX and OpenVINO.
 
     `size` is added to a negative `start` or `end`. Then both are clamped to 0 … size. If the step is negative, `start` is
     clamped to 0 … size - 1 and `end` to -1 … size - 1 instead.
@@ -43,10 +40,7 @@ def window(size: int, start: int, end: int, step: int) -> Window:
 
 
 def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**63 - 1) -> tuple[int, ...]:
-    """Return a Slice's starts, ends, axes or steps as Python ints. `values`: a sequence, or an array of rank 1.
-
-    Raises TypeError for a value that is no integer, ValueError for an array of another rank or a value outside -2^63 … `most`.
-    """
+    """Return starts, ends, axes or steps as Python ints. Raises TypeError or ValueError."""
     shape = getattr(values, "shape", (0,))
     if len(shape) != 1:
         raise ValueError(f"{name} has shape {tuple(shape)}, but {operator} takes one dimension: reshape to (-1,)")
@@ -58,7 +52,7 @@ def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**
 
 
 class WindowProblem(Problem):
-    """The base class of slices: output[c] = data[start + step · c] in each dimension. `windows` has start and step."""
+    """A slice: output[c] = data[start + step · c] in each dimension."""
 
     inputs = ("data",)
     out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
@@ -70,11 +64,7 @@ class WindowProblem(Problem):
 
     @property
     def output_axes(self) -> tuple[int | None, ...]:
-        """For each dimension of the output, the number of the dimension of data that it comes from.
-
-        None: a new dimension of size 1. A dimension of data that is missing was sliced to one element and dropped. Default: all
-        dimensions of data, in order.
-        """
+        """Dimension of data for each output dimension; None for a new dimension of size 1."""
         return tuple(range(self.data.rank))
 
     @property

@@ -1,7 +1,6 @@
-"""Building of operator descriptors from arrays: OutputTensor and the counts of dimensions are inferred from the inputs.
+"""Building of operator descriptors from arrays, for the class method `of` of each descriptor.
 
-The class method `of` of each descriptor uses these functions. They do not check DirectML's rules, because `validate` does. They
-raise an error only if nothing can be inferred.
+OutputTensor and the counts of dimensions are inferred. DirectML's rules are not checked, because `validate` does this.
 """
 
 from __future__ import annotations
@@ -20,25 +19,19 @@ if TYPE_CHECKING:
 
 
 UINT = (0, 2**32 - 1)
-"""The smallest and the largest value of a UINT, an unsigned integer of 32 bits."""
 
 INT = (-(2**31), 2**31 - 1)
-"""The smallest and the largest value of an INT, a signed integer of 32 bits."""
 
 
 def packed(name: str, sizes: Sequence[int], data_type: DataType) -> BufferTensorDesc:
-    """Return the descriptor of a packed tensor.
-
-    Raises TypeError for a size that is not an integer, ValueError for a size that does not fit a UINT.
-    """
+    """Return the descriptor of a packed tensor. Raises TypeError or ValueError for a wrong size."""
     return BufferTensorDesc(data_type=data_type, sizes=integers(f"{name}.sizes", sizes, UINT, "split a larger tensor"))
 
 
 def tensor_of(name: str, given: Any) -> BufferTensorDesc:
     """Return a packed tensor descriptor for an array or a pair (sizes, type). A BufferTensorDesc is returned unchanged.
 
-    An array is any object with `shape` and `dtype`, or with `__dlpack__`. `name`: name of the argument, for messages. Raises
-    TypeError for any other object and for a data type that DirectML lacks, ValueError for a size that does not fit a UINT.
+    Raises TypeError for other objects and for a type that DirectML lacks, ValueError for a size that does not fit a UINT.
     """
     if isinstance(given, BufferTensorDesc):
         return given
@@ -71,11 +64,10 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
 
 
 MASK_AS_INDICES = "indices has type bool, expected integers: numpy.flatnonzero(mask) gives the indices of a mask"
-"""The message of the TypeError for a boolean mask that is passed as indices."""
 
 
 def indices_of(given: Any) -> BufferTensorDesc:
-    """Return a tensor descriptor for indices, like `tensor_of`. Raises TypeError if they are bool or not integers."""
+    """Return a tensor descriptor like `tensor_of`. Raises TypeError if the data type is no integer type."""
     tensor = tensor_of("indices", given)
     if type_name(given[1] if isinstance(given, tuple) else getattr(given, "dtype", None)) in ("bool", "bool_"):
         raise TypeError(MASK_AS_INDICES)
@@ -85,11 +77,7 @@ def indices_of(given: Any) -> BufferTensorDesc:
 
 
 def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str = "") -> int:
-    """Return an integer argument as a Python int.
-
-    Raises TypeError if it is not an integer, ValueError if it is outside `limits` (both included). `name`: name of the
-    argument, for messages. `reason`: text at the end of the ValueError's message.
-    """
+    """Return an integer as a Python int. Raises TypeError for other types, ValueError outside `limits` (both included)."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -104,7 +92,7 @@ def integer(name: str, value: Any, limits: tuple[int, int] = UINT, reason: str =
 
 
 def integers(name: str, values: Any, limits: tuple[int, int], reason: str) -> tuple[int, ...]:
-    """Return a sequence of integers as Python ints. Each entry is checked as in `integer`; messages contain its position."""
+    """Return a sequence of integers as Python ints, each checked as in `integer`."""
     try:
         entries = tuple(values)
     except TypeError:
@@ -117,7 +105,7 @@ R = TypeVar("R")
 
 
 def suggesting(of: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method `of` so that the TypeError for a misspelt keyword suggests the argument with the most similar name."""
+    """Wrap a method `of`. For a misspelt keyword, its TypeError suggests a similar argument."""
     code = of.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
@@ -141,8 +129,8 @@ _BLOCK_RANK = 4
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
     """Return a GATHER_ND or GATHER_ND1 descriptor.
 
-    `kind`: the class of the descriptor. `counts`: the values of its fields that count dimensions, by field name. None counts
-    all dimensions. `stated`: the arguments `output` and `dimension_count` of the method `of`.
+    `counts`: fields that count dimensions; None counts all dimensions.
+    `stated`: arguments `output` and `dimension_count` of the method `of`.
     """
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
@@ -173,10 +161,7 @@ def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, An
 
 
 def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any) -> D:
-    """Return a DEPTH_TO_SPACE1 or SPACE_TO_DEPTH1 descriptor. `kind`: its class.
-
-    The other arguments are those of its method `of`.
-    """
+    """Return a DEPTH_TO_SPACE1 or SPACE_TO_DEPTH1 descriptor."""
     source = tensor_of("data", data)
     if source.rank > _BLOCK_RANK:
         raise ValueError(
@@ -190,18 +175,14 @@ def blocks(kind: type[D], data: Any, *, block_size: Any, order: Any, output: Any
 
 
 def axis_of(axis: Any, data: BufferTensorDesc) -> int:
-    """Return an axis of `data`, counted from the front. Raises ValueError if `data` has no such axis."""
+    """Return an axis of `data`, counted from the front. Raises ValueError if there is no such axis."""
     if not data.rank:
         raise ValueError("data has no dimensions, so it has no axis to index: reshape it to one dimension")
     return integer("axis", axis, (-data.rank, data.rank - 1), f"data is {braces(data.sizes)}") % data.rank
 
 
 def count_of(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
-    """Return an argument that counts dimensions of a tensor. None means all `rank` dimensions.
-
-    Raises ValueError if it is less than `least` or more than `rank`. `name`, `what`: names of the argument and of the tensor,
-    for the message.
-    """
+    """Return a count of dimensions, `rank` if none is given. Raises ValueError outside `least` … `rank`."""
     return rank if given is None else integer(name, given, (least, rank), f"{what} has {counted(rank, 'dimension')}")
 
 
@@ -216,9 +197,7 @@ def entries(
 ) -> tuple[int, ...]:
     """Return an argument with one integer for each dimension of `data`, such as the offsets of a slice.
 
-    `given`: the argument. None means `default` for each dimension. `limits`: the smallest and the largest allowed integer.
-    `reason`: text at the end of the message about an integer outside `limits`. Raises ValueError if the number of integers is
-    not the number of dimensions.
+    Raises ValueError for a wrong number of integers, or an integer outside `limits` (both included).
     """
     if given is None:
         return (default,) * data.rank
@@ -232,10 +211,7 @@ def entries(
 
 
 def remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
-    """Return how many elements each dimension has from its offset to its end.
-
-    Raises ValueError for an offset behind the end.
-    """
+    """Return the number of elements from each offset to the end. Raises ValueError for an offset behind the end."""
     for axis, (offset, size) in enumerate(zip(offsets, data.sizes, strict=True)):
         integer(f"{name}[{axis}]", offset, (0, max(size - 1, 0)), f"dimension {axis} of data has size {size}")
     return tuple(size - offset for size, offset in zip(data.sizes, offsets, strict=True))
@@ -258,16 +234,14 @@ def padded_descriptor(
     dimension_count: Any,
     smaller: bool = False,
 ) -> D:
-    """Return a descriptor after padding all its tensors with leading sizes of 1 to the same number of dimensions.
+    """Return a descriptor with all tensors padded by leading sizes of 1 to the same number of dimensions.
 
-    `kind`: the class of the descriptor. `inputs`: the input tensors by field name. `fields`: a function that takes the number
-    of leading 1s that were added to InputTensor and returns the descriptor's other fields. `rank`: the rank of the output
-    before padding. `output`: the argument `output` of the method `of`, or None for a packed output. `dimension_count`: the
-    number of dimensions of all tensors, or None for the smallest possible number. `smaller`: True if the output may be smaller
-    than the inferred sizes.
+    `fields`: returns the other fields, given the number of leading 1s that InputTensor got.
+    `rank`: rank of the output before padding.
+    `dimension_count`: None for the smallest possible number.
+    `smaller`: True if the output may be smaller than the inferred sizes.
 
-    Raises TypeError if the output's data type is not that of the input, ValueError if its sizes are not the inferred ones or
-    `dimension_count` is too small.
+    Raises TypeError if data and output have different types, ValueError if the output or `dimension_count` does not fit.
     """
     data = inputs["input_tensor"]
     stated = None if output is None else tensor_of("output", output)

@@ -1,11 +1,6 @@
-"""The registry of finding codes, each with a title, a severity and a source.
+"""The registry of finding codes. Codes are stable and never reused. `docs/findings.md` has a section for each.
 
-A title is printed when its rule is violated. So it states a requirement: with "must" for errors and notes, with "should" for
-warnings.
-
-Codes are stable and never reused. DML1xx: one tensor; DML2xx: operator, feature level and all tensors; DML3xx GATHER; DML4xx
-GATHER_ELEMENTS; DML5xx GATHER_ND and GATHER_ND1; DML6xx SLICE and SLICE1; DML7xx bindings; DML8xx files; DML9xx DEPTH_TO_SPACE1
-and SPACE_TO_DEPTH1. `docs/findings.md` has a section for each code, with a failing and a fixed example.
+A title is printed when its rule is broken. So it states a requirement: "must" for errors and notes, "should" for warnings.
 """
 
 from __future__ import annotations
@@ -44,15 +39,11 @@ SOURCES = {
     "DXD": "DxDispatch, doc/Guide.md and models/_schema.json, https://github.com/microsoft/DirectML/tree/master/DxDispatch",
     "ISSUE-685": "https://github.com/microsoft/DirectML/issues/685",
 }
-"""The documents that rules cite as their source. The keys are the names in brackets: "G" for "[G]"."""
+"""The documents that rules cite: "[G]" for the key "G"."""
 
 
 class Code(NamedTuple):
-    """A code of findings, such as DML302, with the rule that it stands for.
-
-    `code`: the code as text. `title`: the rule as a sentence with "must" or "should". `severity`: severity of all its findings.
-    `source`: the document that states the rule, such as "[G]", a key of `SOURCES`.
-    """
+    """A code of findings, such as DML302, with its rule."""
 
     code: str
     title: str
@@ -62,11 +53,10 @@ class Code(NamedTuple):
     def finding(
         self, path: str, *, expected: str, got: str, remedy: str, level: FeatureLevel | None = None, source: str | None = None
     ) -> Finding:
-        """Return a finding with this code: a violation of its rule. Long texts are shortened.
+        """Return a finding with this code. Long texts are shortened.
 
-        `path`: the field at fault. `expected`, `got`, `remedy`: what the rule requires, the actual value, and how to fix it.
-        `level`: the lowest feature level that accepts the value, if the rule depends on levels. `source`: the document, or None
-        for the code's own source.
+        `level`: lowest feature level that accepts the value, if the rule depends on levels.
+        `source`: None for the code's own source.
         """
         return Finding(
             code=self.code,
@@ -244,4 +234,3 @@ _ROWS = (
 )
 
 CODES = {row.code: row for row in _ROWS}
-"""All codes in ascending order, in a dictionary from the text ("DML302") to the Code."""

@@ -1,4 +1,4 @@
-"""DirectML tensors as NumPy arrays: conversion of data types, and arrays on top of byte buffers."""
+"""DirectML tensors as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -13,20 +13,14 @@ if TYPE_CHECKING:
 
 
 def dtype_of(data_type: DataType) -> np.dtype[Any]:
-    """Return the NumPy type for a DirectML data type.
-
-    It is little-endian on every machine, like the bytes in files and buffers.
-    """
+    """Return the NumPy type. It is little-endian on every machine, like the bytes in files and buffers."""
     import numpy as np
 
     return np.dtype(data_type.name.lower()).newbyteorder("<")
 
 
 def elements(buffer: NDArray[np.uint8], tensor: BufferTensorDesc) -> NDArray[Any]:
-    """Return a NumPy array that shows the tensor at the start of a byte buffer, without a copy.
-
-    Its shape is the tensor's Sizes. The array is writeable if the buffer is.
-    """
+    """Return the tensor at the start of a byte buffer as a NumPy array, without a copy. It is writeable if the buffer is."""
     import numpy as np
 
     dtype = dtype_of(tensor.data_type)

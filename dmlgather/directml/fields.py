@@ -22,7 +22,7 @@ from dmlgather.wording import counted, shown_value
 
 
 class Structure(Record):
-    """The base class of structures of directml.h. Fields have the order of the header.
+    """A structure of directml.h, with fields in the order of the header.
 
     The constructor takes the fields' names in Python or in DirectML ("IndexDimensions"). JSON and the `path` of findings use
     DirectML's names.
@@ -66,7 +66,6 @@ def wire_name(field: str) -> str:
 
 
 def _integer(value: object) -> int:
-    """Return a Python or NumPy integer as int. Raises ValueError for any other type, also for bool."""
     if type(value) is int:
         return value
     import numpy as np  # not needed for correct files
@@ -80,10 +79,6 @@ def _integer(value: object) -> int:
 
 
 def _entries(value: object) -> tuple[Any, ...]:
-    """Return the entries of a sequence or a one-dimensional NumPy array as a tuple.
-
-    Raises ValueError for anything else, also for text.
-    """
     if isinstance(value, list | tuple):
         return tuple(value)
     import numpy as np  # not needed for correct files
@@ -96,23 +91,18 @@ def _entries(value: object) -> tuple[Any, ...]:
 
 
 UInt32 = Annotated[int, Field(ge=0, le=2**32 - 1), BeforeValidator(plainly(_integer))]
-"""UINT."""
 
 UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1), BeforeValidator(plainly(_integer))]
-"""UINT64."""
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1), BeforeValidator(plainly(_integer))]
-"""INT."""
 
 UInt32s = Annotated[tuple[UInt32, ...], BeforeValidator(plainly(_entries))]
-"""An array of UINT."""
 
 Int32s = Annotated[tuple[Int32, ...], BeforeValidator(plainly(_entries))]
-"""An array of INT."""
 
 
 DerivedCount = Annotated[UInt32, WrapValidator(lambda value, validate: None if value is None else validate(value))]
-"""A field for the length of an array, a UINT. The constructor computes it if it is left out (`fill_count`)."""
+"""A UINT field for the length of an array. Without a value, `fill_count` computes it."""
 
 
 def unstated() -> Any:
@@ -121,9 +111,6 @@ def unstated() -> Any:
 
 
 def fill_count(model: BaseModel, name: str, entries: Sequence[int]) -> None:
-    """Set the field `name` of a Pydantic model to the length of `entries`, unless it has a value.
-
-    Validators call this function.
-    """
+    """Set a field to the length of `entries`, unless it has a value. Validators call this function."""
     if getattr(model, name) is None:
         model.__dict__[name] = len(entries)

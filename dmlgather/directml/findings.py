@@ -1,7 +1,4 @@
-"""Findings (violations of rules), reports with all findings of a descriptor, and reasons why files cannot be read.
-
-A finding names a field, the expected value, the actual value and the remedy. In a file it also has a line and a column.
-"""
+"""Findings (violations of rules), reports of all findings of a descriptor, and reasons why files cannot be read."""
 
 from __future__ import annotations
 
@@ -76,17 +73,17 @@ class Report(Record):
 
     @property
     def ok(self) -> bool:
-        """Return True if there is no ERROR."""
+        """True if there is no ERROR."""
         return not self.errors
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """Return the findings of severity ERROR."""
+        """The findings of severity ERROR."""
         return self._of(Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Return the findings of severity WARNING."""
+        """The findings of severity WARNING."""
         return self._of(Severity.WARNING)
 
     def raise_for_errors(self) -> None:
@@ -106,7 +103,7 @@ class Report(Record):
 
 
 class DescriptorError(ValueError):
-    """A descriptor has findings of severity ERROR, which the message lists. `report`: all findings, also warnings."""
+    """A descriptor has findings of severity ERROR. The message lists them. `report`: all findings, also warnings."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -122,7 +119,7 @@ def _location(file: str, line: int | None, column: int | None) -> str:
 
 
 def full_path(subject: str, path: str) -> str:
-    """Return a path that starts at the root of a file. `path` starts at the part of the file that `subject` names."""
+    """Return a path that starts at the root of a file. `path` starts at `subject`."""
     return ".".join(filter(None, (subject, path)))
 
 
@@ -143,21 +140,21 @@ class LocatedFinding(Finding):
     empty."""
 
     lines: int = Field(default=1, ge=1)
-    """Number of equal lines with this finding, in a file with one descriptor per line. `line` is the first of these lines."""
+    """Number of equal lines with this finding, in a file with one descriptor per line. `line` is the first of them."""
 
     @property
     def place(self) -> str:
-        """Return FILE:LINE:COLUMN."""
+        """FILE:LINE:COLUMN."""
         return _location(self.file, self.line, self.column)
 
     @property
     def full_path(self) -> str:
-        """Return the field at fault as a path from the root of the file: "dispatchables.gather.OutputTensor.Sizes[1]"."""
+        """Path of the field from the root of the file: "dispatchables.gather.OutputTensor.Sizes[1]"."""
         return full_path(self.subject, self.path)
 
     @property
     def times(self) -> str:
-        """Return the text " (on N lines)" if several lines have this finding, else an empty text."""
+        """The text " (on N lines)" if several lines have this finding, else an empty text."""
         return f" (on {counted(self.lines, 'line')})" if self.lines > 1 else ""
 
     def __str__(self) -> str:
@@ -191,15 +188,16 @@ class FileProblem(Record):
     """The value with the problem, as keys and indices from the root of the file: "resources.input.sizeInBytes"."""
 
     message: str
-    """A text that says what is wrong and what is expected instead."""
+    """The fault, and what is expected instead."""
 
     count: int = Field(default=1, ge=1)
-    """The number of problems that this entry stands for. It is 1, except in the last entry of a file with too many problems to
-    list: this entry stands for the rest of them."""
+    """Number of problems: 1, or more in the last entry of a file with too many problems to list. This entry stands for the rest
+    of them.
+    """
 
     @property
     def place(self) -> str:
-        """Return the place as FILE:LINE:COLUMN. Parts that are not known are left out."""
+        """FILE:LINE:COLUMN, without unknown parts."""
         return _location(self.file, self.line, self.column)
 
     def __str__(self) -> str:

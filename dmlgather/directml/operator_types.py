@@ -1,7 +1,4 @@
-"""The names and numbers of all operators of DirectML (DML_OPERATOR_TYPE). dmlgather supports only those in `OPERATORS`.
-
-Source: [HDR].
-"""
+"""Names and numbers of all operators of DirectML (DML_OPERATOR_TYPE); `OPERATORS` has the supported ones. Source: [HDR]."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 PREFIX = "DML_OPERATOR_"
-"""The prefix of all operator names in directml.h. Files may leave it out."""
+"""Prefix of operator names in directml.h. Files may leave it out."""
 
 _BY_LEVEL = """
 ELEMENT_WISE_IDENTITY ELEMENT_WISE_ABS ELEMENT_WISE_ACOS ELEMENT_WISE_ADD ELEMENT_WISE_ASIN ELEMENT_WISE_ATAN
@@ -60,11 +57,10 @@ MEAN_VARIANCE_NORMALIZATION2 MULTIHEAD_ATTENTION1 QUANTIZE DEQUANTIZE
 
 RESAMPLE3 FOLD UNFOLD
 """
-"""The names without PREFIX, in the order of their numbers. The first one is number 1. Each paragraph has the new operators of
-one feature level."""
+"""Names without PREFIX, in the order of their numbers, from 1 on. Each paragraph is a feature level."""
 
 NUMBERS: Mapping[str, int] = MappingProxyType({PREFIX + name: number for number, name in enumerate(_BY_LEVEL.split(), 1)})
-"""The number of each operator, by name: {"DML_OPERATOR_GATHER": 67}."""
+"""Operator numbers by name: {"DML_OPERATOR_GATHER": 67}."""
 
 ALIASES: Mapping[str, str] = MappingProxyType({f"{PREFIX}SCATTER": f"{PREFIX}SCATTER_ELEMENTS"})
-"""Operators with two names in directml.h: the second name, with the first name as its value."""
+"""Second names of operators in directml.h, each with the first name."""

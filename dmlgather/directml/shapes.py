@@ -1,7 +1,6 @@
-"""Output sizes and batch dimensions of the operators. Rules and plans are made with them.
+"""Output sizes and batch dimensions of the operators.
 
-The functions assume that all tensors of a descriptor have equal DimensionCounts (called DC below), and that Axis and the counts
-of dimensions are in range.
+All tensors of a descriptor must have the same DimensionCount. Axis and the counts of dimensions must be in range.
 """
 
 from __future__ import annotations
@@ -17,10 +16,7 @@ from dmlgather.directml.descriptors import (
 
 
 def aligned(sizes: Sequence[int], rank: int) -> tuple[int, ...] | None:
-    """Return `sizes` with leading 1s added or removed, so that there are `rank` sizes.
-
-    Return None if there are not enough leading 1s to remove.
-    """
+    """Add or remove leading 1s of `sizes`, so that there are `rank` sizes. Return None if this is impossible."""
     surplus = len(sizes) - rank
     if surplus <= 0:
         return (1,) * -surplus + tuple(sizes)
@@ -34,18 +30,16 @@ def gathered(desc: GatherOperatorDesc) -> tuple[int, ...]:
 
 
 def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER's output sizes, with leading 1s. Return None if the output has more than DC dimensions."""
+    """Return GATHER's output sizes, with leading 1s, or None if there are more than DimensionCount."""
     return aligned(gathered(desc), desc.input_tensor.rank)
 
 
 def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
     """Return GATHER's batch dimensions, as pairs (dimension of InputTensor, dimension of IndicesTensor).
 
-    The last IndexDimensions dimensions of IndicesTensor hold indices. The dimensions before them, without leading 1s, are batch
-    dimensions. Each of them belongs to a dimension of InputTensor. The first one belongs to the first dimension of InputTensor
-    after its leading 1s, and so on. Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3}, IndexDimensions 1: the result is
-    ((1, 2),). In an invalid descriptor, the dimension of InputTensor may be Axis or a later dimension, even one that does not
-    exist.
+    They are the dimensions of IndicesTensor before the last IndexDimensions ones, without leading 1s. The first one belongs to
+    the first dimension of InputTensor after its leading 1s, and so on. Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3},
+    IndexDimensions 1: the result is ((1, 2),). In an invalid descriptor, the dimension of InputTensor may not exist.
     """
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     leading = indices[: len(indices) - desc.index_dimensions]
@@ -55,41 +49,35 @@ def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
 
 
 def batch_count(desc: GatherNDOperatorDesc) -> int:
-    """Return BatchDimensionCount. It is 0 for GATHER_ND, which does not have the field."""
+    """Return BatchDimensionCount, or 0 for GATHER_ND."""
     return desc.batch_dimension_count if isinstance(desc, GatherND1OperatorDesc) else 0
 
 
 def tuple_size(desc: GatherNDOperatorDesc) -> int:
-    """Return the number of components of an index tuple, which is the last size of IndicesTensor."""
+    """Return the number of components of an index tuple."""
     return desc.indices_tensor.sizes[-1]
 
 
 def first_indexed(desc: GatherNDOperatorDesc) -> int:
-    """Return the first dimension of InputTensor that is indexed, by the first component of an index tuple."""
+    """Return the dimension of InputTensor that the first component of an index tuple indexes."""
     return desc.input_tensor.rank - desc.input_dimension_count + batch_count(desc)
 
 
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the sizes of GATHER_ND's or GATHER_ND1's result without leading 1s.
-
-    They are Indices[-IndicesDimensionCount:-1] + Input[first dimension that is not indexed:].
-    """
+    """Return the sizes of GATHER_ND's or GATHER_ND1's result without leading 1s: those of the tuples, then trailing ones."""
     indices = desc.indices_tensor.sizes
     trailing = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]
     return (*indices[len(indices) - desc.indices_dimension_count : -1], *trailing)
 
 
 def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s.
-
-    Return None if the output has more than DC dimensions.
-    """
+    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s, or None if there are more than DimensionCount."""
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
 
 
 def slice1_output(desc: Slice1OperatorDesc) -> tuple[int, ...]:
-    """Return the largest sizes that SLICE1's output may have: 1 + (InputWindowSizes - 1) div |InputWindowStrides|."""
+    """Return the largest allowed output sizes of SLICE1: 1 + (InputWindowSizes - 1) div |InputWindowStrides|."""
     return tuple(
         1 + (size - 1) // abs(stride) for size, stride in zip(desc.input_window_sizes, desc.input_window_strides, strict=True)
     )

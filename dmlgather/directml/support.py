@@ -1,4 +1,4 @@
-"""The support tables: the data types and dimension counts that the tensors of each operator may have, by feature level.
+"""The support tables: data types and dimension counts that the tensors of each operator may have, by feature level.
 
 A row is valid from its feature level on, until a row with a newer level replaces it.
 """
@@ -26,7 +26,7 @@ ONE_TO_EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
 class Row(NamedTuple):
-    """The data types and dimension counts that one tensor of one operator may have, from feature level `level` on."""
+    """Data types and dimension counts of one tensor of one operator, from feature level `level` on."""
 
     operator: str
     level: FeatureLevel
@@ -61,8 +61,7 @@ _SUPPORT: tuple[tuple[str, FeatureLevel, tuple[DataType, ...], tuple[DataType, .
     ("SPACE_TO_DEPTH1", _L.LEVEL_2_1, UP_TO_32_BITS, NO_INDICES, FOUR, "[SD1] Tensor support"),
     ("SPACE_TO_DEPTH1", _L.LEVEL_5_0, UP_TO_64_BITS, NO_INDICES, FOUR, "[SD1] Tensor support"),
 )
-"""The table, with these columns: operator, feature level, data types of input and output, data types of indices, dimension
-counts, source of the row."""
+"""Columns: operator, feature level, data types of input and output, data types of indices, dimension counts, source."""
 
 TABLE = tuple(
     Row(operator, level, tensor, kinds, counts, source)
@@ -74,15 +73,12 @@ TABLE = tuple(
 
 @cache
 def rows_of(operator: str) -> tuple[Row, ...]:
-    """Return the rows about one operator ("GATHER"), oldest level first."""
+    """Return the rows of one operator ("GATHER"), oldest level first."""
     return tuple(row for row in TABLE if row.operator == operator)
 
 
 @cache
 def row_at(operator: str, tensor: str, level: FeatureLevel) -> Row | None:
-    """Return the row about a tensor ("GATHER", "IndicesTensor") that is valid at `level`.
-
-    Return None if a later level introduced the operator.
-    """
+    """Return the row of a tensor ("GATHER", "IndicesTensor") at `level`, or None if the operator is newer."""
     rows = [row for row in rows_of(operator) if row.tensor == tensor and row.level <= level]
     return rows[-1] if rows else None

@@ -16,10 +16,10 @@ from dmlgather.record import refusal
 from dmlgather.wording import braces
 
 SIZE_GRANULE = 4
-"""The sizes of tensors and buffers are multiples of this number of bytes. DirectML rounds them up."""
+"""Sizes of tensors and buffers are multiples of this number of bytes."""
 
 BASE_ALIGNMENT = 16
-"""The offset of a binding in its resource must be a multiple of this number of bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
+"""Offsets of bindings are multiples of this number of bytes (DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT)."""
 
 
 def rounded_up(count: int, granule: int = SIZE_GRANULE) -> int:
@@ -98,7 +98,7 @@ class BufferTensorDesc(Structure):
     def text(self, dimensions: int | None = None) -> str:
         """Return data type, sizes and strides as a text: "float32[2,3] strides {4,1}".
 
-        `dimensions`: number of last dimensions that are shown, or None for all.
+        `dimensions`: number of trailing dimensions that are shown, or None for all.
         """
         first = 0 if dimensions is None else self.rank - dimensions
         sizes = ",".join(map(str, self.sizes[first:]))
@@ -107,27 +107,27 @@ class BufferTensorDesc(Structure):
 
     @property
     def rank(self) -> int:
-        """Return the number of dimensions: the length of Sizes, which is equal to DimensionCount in a valid descriptor."""
+        """Number of dimensions: the length of Sizes."""
         return len(self.sizes)
 
     @property
     def elements(self) -> int:
-        """Return the number of elements, which is the product of Sizes."""
+        """Number of elements: the product of Sizes."""
         return prod(self.sizes)
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """Return the strides in elements: Strides, or row-major strides without gaps if Strides is left out."""
+        """Strides in elements: Strides, or row-major strides without gaps if Strides is left out."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def span(self) -> int:
-        """Return the number of elements from the lowest to the highest address, both included. It is 0 if a size is 0."""
+        """Number of elements from the lowest to the highest address, both included. It is 0 if a size is 0."""
         return _span(self.sizes, self.strides)
 
     @property
     def minimum_bytes(self) -> int:
-        """Return the smallest legal TotalTensorSizeInBytes: the bytes of `span`, rounded up to a multiple of 4.
+        """Smallest legal TotalTensorSizeInBytes: the bytes of `span`, rounded up to a multiple of 4.
 
         Unlike DMLCalcBufferTensorSize, it does not overflow at 32 bits. Raises ValueError for UNKNOWN, UINT4 and INT4.
         """
@@ -135,23 +135,18 @@ class BufferTensorDesc(Structure):
 
     @property
     def total_bytes(self) -> int:
-        """Return TotalTensorSizeInBytes, or `minimum_bytes` if it is left out."""
+        """TotalTensorSizeInBytes, or `minimum_bytes` if it is left out."""
         return self.minimum_bytes if self.total_tensor_size_in_bytes is None else self.total_tensor_size_in_bytes
 
     def layout(self) -> Layout:
-        """Return the Layout of the tensor in a buffer of `total_bytes` bytes.
-
-        Raises ValueError for the types UNKNOWN, UINT4 and INT4.
-        """
+        """Return the Layout in a buffer of `total_bytes` bytes. Raises ValueError for UNKNOWN, UINT4 and INT4."""
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
 
     def is_logical(self, shape: tuple[int, ...]) -> bool:
-        """Return True if an array of `shape` can hold exactly the tensor's elements.
+        """Return True if an array of `shape` holds exactly the tensor's elements, False if it can only be the whole buffer.
 
-        Return False if the array can only be the whole buffer, in which strides say where the elements are.
-
-        The array holds exactly the elements if `shape` is equal to Sizes, with or without leading 1s. There is one exception:
-        if Strides are stated, an array of one dimension is the buffer, unless Sizes has one dimension, too.
+        It holds the elements if `shape` is equal to Sizes, with or without leading 1s. One exception: with stated Strides and
+        several Sizes, an array of one dimension is the buffer.
         """
         if len(shape) == 1 and self.strides is not None:
             return shape == self.sizes

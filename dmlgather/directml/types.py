@@ -17,11 +17,9 @@ from dmlgather.wording import alternatives, closest, shown_value
 
 
 class Release(NamedTuple):
-    """A minor version of DirectML, such as 1.8. Its patches, such as 1.8.1, support the same feature level.
+    """A minor version of DirectML, such as 1.8. Its patches support the same feature level.
 
-    `level`: the highest feature level that the version supports, such as "5_0". `windows`: the first Windows that contains it,
-    or empty if none does. `redistributable`: True if there is a package Microsoft.AI.DirectML with it, which runs on any
-    Windows from 1903 on. `source`: the document that states this, such as "[VER]", a key of `SOURCES`.
+    `redistributable`: True if the package Microsoft.AI.DirectML has it. The package runs on any Windows from 1903 on.
     """
 
     version: str
@@ -46,14 +44,11 @@ RELEASES = (
     Release("1.13", "6_2", "Windows 11 24H2 (build 26100)", True, "[VER]; [REL] for the Windows, which ships 1.13.1"),
     Release("1.15", "6_4", "", True, "[VER]"),
 )
-"""The widely released minor versions, oldest first. Versions 1.2, 1.3 and 1.14 were not widely released."""
+"""Oldest first. Versions 1.2, 1.3 and 1.14 were not widely released."""
 
 
 def type_name(value: object) -> str | None:
-    """Return the usual name of a data type of an array library: "float32" for "f4" or torch.float32.
-
-    Return None if `value` is not a data type.
-    """
+    """Return the usual name of a data type of an array library: "float32" for "f4" or torch.float32. None for other values."""
     import numpy as np  # not needed for correct files
 
     if isinstance(value, str):
@@ -71,7 +66,7 @@ def type_name(value: object) -> str | None:
 
 
 def fault(name: str) -> str:
-    """Return a message about a data type that DirectML lacks, and what to use instead. `name`: its name in an array library."""
+    """Return a message about a data type that DirectML lacks, and what to use instead."""
     if name in ("int", "float"):
         return f"{name} states no size: write numpy.{name}32 or numpy.{name}64"
     if name.startswith(("<", ">")):
@@ -134,30 +129,28 @@ class DataType(enum.IntEnum):
 
     @property
     def whole_bytes(self) -> bool:
-        """Return True if the size of an element is a whole number of bytes. It is False for UNKNOWN, UINT4 and INT4."""
+        """True if the size of an element is a whole number of bytes. False for UNKNOWN, UINT4 and INT4."""
         return self not in (DataType.UNKNOWN, DataType.UINT4, DataType.INT4)
 
     @property
     def bytes(self) -> int:
-        """Return the size of one element, in bytes. Raises ValueError for UNKNOWN, UINT4 and INT4."""
+        """Size of one element, in bytes. Raises ValueError for UNKNOWN, UINT4 and INT4."""
         if not self.whole_bytes:
             raise ValueError(f"an element of data type {self.name} has no whole number of bytes")
         return _BYTES[self]
 
     @property
     def index_type(self) -> IndexType | None:
-        """Return the IndexType of plans for indices of this data type. Return None for floats, UNKNOWN, UINT4 and INT4."""
+        """The IndexType of plans for indices of this data type. None for floats, UNKNOWN, UINT4 and INT4."""
         return IndexType[self.name] if self.name in IndexType.__members__ else None
 
 
 _BYTES = {kind: int(re.sub(r"\D", "", kind.name)) // 8 for kind in DataType if kind.whole_bytes}
 
 _OF_LIBRARIES = {kind.name.lower(): kind for kind in DataType if kind is not DataType.UNKNOWN} | {"bool": DataType.UINT8}
-"""The DataType for each name that array libraries use. bool is stored as UINT8."""
 
 AS_IN_FILES: Mapping[str, str] = {"data types": "as DirectML names them"}
-"""The validation context that is passed to Pydantic for values from files. With it, fields accept only DirectML's names and
-numbers of data types, not those of array libraries."""
+"""Validation context for values from files: fields accept only DirectML's names and numbers of data types."""
 
 
 class TensorFlags(enum.IntFlag):
@@ -202,7 +195,6 @@ class DepthSpaceOrder(enum.IntEnum):
 
 
 ONNX_ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-"""The order that each value of ONNX's attribute `mode` stands for."""
 
 
 class FeatureLevel(enum.IntEnum):
@@ -261,10 +253,7 @@ class FeatureLevel(enum.IntEnum):
 
 
 def level_hint(text: str) -> str:
-    """Return the end of a message about an unknown level, in case `text` names a version of DirectML or Windows.
-
-    It states the feature level of this version and starts with "; ". Return an empty text if `text` names no version.
-    """
+    """Return the end of a message: the level of the DirectML or Windows version in `text`, or an empty text."""
     if text.lower().startswith("windows"):
         system = (release for release in RELEASES if release.windows)
         return "; " + ", ".join(f"{release.windows.partition(' (')[0]} has {release.level}" for release in system)
@@ -291,7 +280,7 @@ Member = TypeVar("Member", bound=enum.Enum)
 
 
 def member(kind: type[Member], prefix: str, value: object) -> Member:
-    """Return the member of the enumeration `kind` for a member, a name with or without `prefix`, or a number.
+    """Return the member of `kind` for a member, a name with or without `prefix`, or a number.
 
     Raises ValueError for other values, also for bool and float.
     """
@@ -356,7 +345,7 @@ DataTypeField = Annotated[
     PlainSerializer(str, when_used="json"),
     _schema(DataType, "DML_TENSOR_DATA_TYPE_"),
 ]
-"""A field for a DataType. It accepts what `DataType.parse` accepts. In files, it accepts only DirectML's names and numbers."""
+"""It accepts what `DataType.parse` accepts. In files, it accepts only DirectML's names and numbers."""
 
 TensorFlagsField = Annotated[
     TensorFlags,
@@ -364,7 +353,6 @@ TensorFlagsField = Annotated[
     PlainSerializer(str, when_used="json"),
     _schema(TensorFlags, "DML_TENSOR_FLAG_"),
 ]
-"""A field for TensorFlags. It accepts a member, a name, a list of names, or a number."""
 
 DepthSpaceOrderField = Annotated[
     DepthSpaceOrder,
@@ -372,7 +360,6 @@ DepthSpaceOrderField = Annotated[
     PlainSerializer(str, when_used="json"),
     _schema(DepthSpaceOrder, "DML_DEPTH_SPACE_ORDER_"),
 ]
-"""A field for a DepthSpaceOrder. It accepts what `DepthSpaceOrder.parse` accepts."""
 
 FeatureLevelField = Annotated[
     FeatureLevel,
@@ -380,4 +367,4 @@ FeatureLevelField = Annotated[
     PlainSerializer(str, when_used="json"),
     WithJsonSchema({"enum": [str(level) for level in FeatureLevel]}),
 ]
-"""A field for a FeatureLevel. It accepts what `FeatureLevel.parse` accepts. JSON output has the form "3_0"."""
+"""It accepts what `FeatureLevel.parse` accepts. JSON output has the form "3_0"."""

@@ -88,9 +88,9 @@ def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
 
 
 def _level_findings(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
-    """Yield the findings about the operator's feature level, and those of the tensor rules `rules` for each tensor.
+    """Yield the findings about the operator's level, and those of `rules` for each tensor. Add failed codes to `failed`.
 
-    The codes of failed rules are added to `failed`. If a rule is skipped for one tensor, it still runs for the other tensors.
+    If a rule is skipped for one tensor, it still runs for the other tensors.
     """
     for _, finding in run((OPERATOR_LEVEL,), case, failed):
         yield finding
@@ -113,11 +113,10 @@ def _error_codes(results: Iterable[tuple[Rule, Finding]]) -> set[str]:
 def _fixing_values(
     case: DescriptorCase[OperatorDesc], rule: Rule, failed_tensor_rules: frozenset[str], other_errors: set[str]
 ) -> str:
-    """Return values of single fields that would fix a fault of `rule`, as advice. Return an empty text if there are none.
+    """Return advice on values of single fields that fix a fault of `rule`, or an empty text.
 
-    Example: "IndexDimensions = 1 gives the stated output {3,2}". The advice prefers values that make the descriptor valid. If
-    there are none, it names values that remove this fault and cause no other. `failed_tensor_rules`: codes of the failed rules
-    of single tensors. `other_errors`: codes of the operator's other errors.
+    Example: "IndexDimensions = 1 gives the stated output {3,2}". If no value makes the descriptor valid, the advice names
+    values that remove this fault and cause no other.
     """
     output = case.desc.tensor(case.desc.operator.output)
     valid, partial = [], []
@@ -171,7 +170,6 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dictionary. Raise ValueError if a key appears twice."""
     counts = Counter(key for key, _ in pairs)
     if (repeated := next((key for key, count in counts.items() if count > 1), None)) is not None:
         raise ValueError(f"the key {repeated!r} appears twice in one object")
@@ -217,12 +215,12 @@ def lower(
     out_of_bounds: OutOfBounds = OutOfBounds.CLAMP,
     fill: bytes = b"",
 ) -> IndexPlan:
-    """Return the plan that does the work of a descriptor. The descriptor must have no ERROR findings.
+    """Return the plan of a descriptor, which must have no ERROR findings.
 
-    `layouts`: layouts of tensors, by field name ("indices_tensor"). A tensor without an entry has the layout that its
-    descriptor states. `out_of_bounds`: policy for an index out of range; DirectML's is CLAMP. `fill`: bytes of the element that
-    FILL writes. Raises ValueError for a name that is not a tensor field of the operator, and for a layout with other sizes than
-    the descriptor's.
+    `layouts`: layouts by field name ("indices_tensor"), in place of those that the descriptor states.
+    `fill`: bytes of the element that FILL writes.
+
+    Raises ValueError for a layout of another field, or with other sizes than the descriptor's.
     """
     operator = desc.operator
     all_layouts = {field: desc.tensor(field).layout() for field in operator.tensors}

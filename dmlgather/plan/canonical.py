@@ -1,6 +1,6 @@
-"""The canonical form of a plan. Plans that copy the same elements in the same way have the same canonical form.
+"""The canonical form of a plan: equal for plans that copy the same elements in the same way.
 
-- Output strides are positive, and dimensions are sorted by output stride, largest first.
+- Output strides are positive, and dimensions are sorted by them, largest first.
 - Dimensions of size 1 are dropped, and adjacent dimensions are merged.
 - Lookups are sorted, and lookups without effect are dropped.
 - Elements are as wide as possible.
@@ -18,17 +18,17 @@ from dmlgather.plan.index_plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.plan.layout import reach
 
 WIDEST = 16
-"""Size of the largest element that a backend copies at once, in bytes."""
+"""Largest element that a backend copies at once, in bytes."""
 
 
 def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
     """Return the canonical form of `plan`, with elements of at most `widest` bytes.
 
-    The result writes the same bytes as `plan`. Under RAISE, it reports the same bad index. `widest`: the alignment of the
-    arrays in bytes if it is less than 16, else 16. Raises ValueError if the elements are wider than `widest` and the fill value
-    cannot be split.
+    The result writes the same bytes as `plan`. Under RAISE, it reports the same bad index. If the arrays are aligned to less
+    than 16 bytes, pass their alignment as `widest`. Raises ValueError if the elements are wider than `widest` and the fill
+    value cannot be split.
 
-    >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # 384 elements of 4 bytes are 96 of 16
+    >>> rows = dg.onnx.gather.plan(((30522, 384), "float32"), ((128,), "int64"))  # joins 4 elements of 4 bytes
     >>> print(dg.canonicalise(rows))
     shape [128, 96] of 16-byte elements, RAISE
       out [12288]: offset 0, strides [96, 1]
@@ -41,12 +41,11 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
 
 
 def simplify(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of `plan` without joining its elements into wider ones."""
+    """Return the canonical form of `plan`, but with elements of the old width."""
     return _simplified(plan, plan.element_bytes)
 
 
 def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
-    """Return the canonical form of `plan`. Elements may be joined into wider ones, up to `widest` bytes."""
     if plan.empty:
         return _canonical_empty(plan)
     if plan.constant:
@@ -91,11 +90,7 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
 
 
 def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
-    """Return an equal plan that copies each element in pieces of `element_bytes` bytes.
-
-    `element_bytes` must divide the plan's element size. Raises ValueError if the pieces of the fill value are not all equal,
-    because a plan has one fill value only.
-    """
+    """Return an equal plan with narrower elements. Raises ValueError if the fill value has different pieces."""
     factor = plan.element_bytes // element_bytes
     if factor == 1:
         return plan
@@ -145,12 +140,9 @@ def _merge(dims: Iterable[_Dim]) -> list[_Dim]:
 
 
 def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tuple[list[_Dim], int]:
-    """Join contiguous elements into wider ones. Return the new dimensions, and the number of old elements in a wide element.
+    """Join contiguous elements into wider ones. Return the new dimensions and the factor: old elements per wide element.
 
-    This number, the factor, must divide the size of the contiguous dimension, the strides of all other dimensions, and the
-    numbers in `steps`, so that every address is a multiple of it. The returned sizes count wide elements, but the returned
-    strides still count old elements. `steps`: the plan's offsets, and the input strides of its lookups. `most`: the largest
-    allowed factor. `reads`: False for a plan that only writes a fill value.
+    The factor must divide every address. Returned sizes count wide elements; returned strides still count old ones.
 
     Example: a plan of shape {5,12} has the strides {12,1} in its input and its output, and `most` is 16. The inner dimension
     has size 12, and the outer one has stride 12, so the factor is gcd(16, 12, 12) = 4. The sizes become {5,3}.
@@ -171,16 +163,12 @@ def _widen(dims: list[_Dim], steps: Sequence[int], most: int, reads: bool) -> tu
 
 
 def _canonical_empty(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan that writes no element.
-
-    Under RAISE, such a plan still checks its indices. Then the shape of the result is 0, followed by the dimensions of the
-    indices. Otherwise its shape is (0,).
-    """
+    """Return the canonical form of a plan that writes no element. Under RAISE, it still checks its indices."""
     if plan.index_reach is None:
         return IndexPlan((0,), (1,), (1,), element_bytes=1, in_extent=0, out_extent=0)
     shape = plan.index_shape
-    # The order in which indices are checked does not matter. So make all index strides positive, and sort the lookups. The sort
-    # key must not depend on the order of the dimensions, because the dimensions are sorted later, by the lookups' strides.
+    # Indices may be checked in any order. So make all index strides positive, and sort the lookups. The sort key must not depend
+    # on the order of the dimensions, because these are sorted later.
     checks = [
         Lookup(
             tuple(map(abs, item.index_strides)), reach(shape, item.index_strides, item.index_offset)[0], item.limit, item.wrap, 0
@@ -209,11 +197,7 @@ def _canonical_empty(plan: IndexPlan) -> IndexPlan:
 
 
 def _without_idle_lookups(plan: IndexPlan) -> IndexPlan:
-    """Drop those lookups of a CLAMP or PROMISE plan that do not affect the copy.
-
-    A lookup in an axis of size 1, or with an input stride of 0, selects the same element for every index. If no lookup is left,
-    the policy of the result is CLAMP.
-    """
+    """Under CLAMP or PROMISE, drop lookups that select the same element for every index."""
     lookups = tuple([lookup for lookup in plan.lookups if lookup.limit != 1 and lookup.in_stride])
     if lookups:
         return plan if lookups == plan.lookups else replace(plan, lookups=lookups)
@@ -223,10 +207,10 @@ def _without_idle_lookups(plan: IndexPlan) -> IndexPlan:
 
 
 def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
-    """Set input strides and offsets that do not affect the copy to 0. Plans that differ only in them become equal.
+    """Set input strides and offsets that do not affect the copy to 0.
 
-    The input stride of a lookup does not matter if 0 is the only valid index. If a lookup has no valid index, the plan reads no
-    input element, so no input stride or offset matters.
+    They do not matter if a lookup has no valid index, because then no input is read. A lookup's stride does not matter if its
+    only valid index is 0.
     """
     if not plan.lookups:
         return plan
@@ -238,11 +222,6 @@ def _zero_unused_strides(plan: IndexPlan) -> IndexPlan:
 
 
 def _canonical_lookups(plan: IndexPlan, dims: Sequence[_Dim], index_offsets: Sequence[int], factor: int) -> tuple[Lookup, ...]:
-    """Return the plan's lookups in canonical order, restated for the new dimensions `dims`.
-
-    `index_offsets`: the new offset of each lookup in the index tensor. `factor`: the number of old elements that form a new
-    element.
-    """
     if not plan.lookups:
         return ()
     lookups = [

@@ -1,4 +1,4 @@
-"""Composition: one plan that does the work of two. The second ("outer") plan reads what the first ("inner") plan writes."""
+"""Composition: one plan that does the work of two. The "outer" plan reads what the "inner" plan writes."""
 
 from __future__ import annotations
 
@@ -62,10 +62,9 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
 
 def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
-    """Return a plan like `outer` for the case that another plan, `view`, only copies its indices: the copy need not run.
+    """Return `outer`, but with indices read from the input of `view`, a plan that copies them.
 
-    `view` writes the index tensor of `outer`. The new plan reads the indices from the input of `view` instead. Raises
-    CompositionError if `view` has lookups itself, or if no strides describe the addresses of the indices in its input.
+    Raises CompositionError if `view` has lookups, or if strides cannot describe the addresses of the indices.
     """
     if view.lookups:
         raise CompositionError(
@@ -79,10 +78,7 @@ def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
 
 
 def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
-    """Return `plan` with one lookup, `number`, that reads its index from the input of `view` instead of from its output.
-
-    The other lookups may still read the output of `view`. So `index_extent` of the result is the larger one of the two sizes.
-    """
+    """Let lookup `number` read its index from the input of `view`. The other lookups may still read its output."""
     leading = (0,) if plan.empty else ()  # an empty plan under RAISE has its index dimensions behind a leading size of 0
     lookup = plan.lookups[number]
     strides = zip(plan.out_strides, plan.in_strides, *(item.index_strides for item in plan.lookups), strict=True)
@@ -124,7 +120,6 @@ def _check_mergeable(outer: IndexPlan, inner: IndexPlan, same_indices: bool) -> 
 
 
 def _check_values(walk: Walk, inner: IndexPlan) -> None:
-    """Raise CompositionError if an index of the outer plan decides which index the inner plan reads."""
     for axis, size in enumerate(inner.index_shape):
         if size > 1 and any(step[axis] for step in walk.value_steps):
             raise CompositionError(
@@ -136,8 +131,6 @@ def _check_values(walk: Walk, inner: IndexPlan) -> None:
 
 def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
     """Raise CompositionError if the outer plan leaves out output elements with indices that the inner plan checks.
-
-    Under RAISE, the composed plan must still check all these indices.
 
     Example: two outer dimensions move along an inner axis of size 6. One has 3 steps of 1: it reads positions 0 … 2. The other
     has 2 steps of 3. As 3 <= 2 + 1, there is no gap, and both together read positions 0 … 2 + 3 = 5, which is the whole axis.

@@ -20,7 +20,6 @@ from math import prod
 from dmlgather.plan.layout import Layout, reach
 
 ELEMENT_BYTES = (1, 2, 4, 8, 16)
-"""The allowed sizes of an element, in bytes. A plan copies bytes and knows no data type."""
 
 
 class IndexType(enum.Enum):
@@ -243,7 +242,7 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """The bytes that one run of a plan reads and writes. An index or an element that is read several times counts each time."""
+    """Bytes that a run of a plan reads and writes. Repeated reads count each time."""
 
     index: int
     read: int
@@ -251,7 +250,7 @@ class BytesMoved:
 
     @property
     def total(self) -> int:
-        """Return the number of bytes read and written together."""
+        """Bytes read and written together."""
         return self.index + self.read + self.written
 
     def __str__(self) -> str:
@@ -259,7 +258,7 @@ class BytesMoved:
 
 
 def bytes_moved(plan: IndexPlan) -> BytesMoved:
-    """Return the number of bytes that one run of `plan` reads and writes."""
+    """Return the bytes that one run of `plan` reads and writes."""
     moved = plan.elements * plan.element_bytes
     index = len(plan.lookups) * prod(plan.index_shape) * plan.index_type.bytes if plan.index_type else 0
     return BytesMoved(index=index, read=moved, written=moved)
@@ -275,10 +274,11 @@ def lookup(
     component: int = 0,
     wraps: bool = True,
 ) -> Lookup:
-    """Return a lookup: the indices in `indices` select positions along `axis` of `data`.
+    """Return the lookup with which `indices` select positions along `axis` of `data`.
 
-    `index_strides`: strides of `indices` along each dimension of the plan, in elements. `component`: distance of the first
-    index that is read from the first element of `indices`, in elements. `wraps`: True if negative indices count from the end.
+    `index_strides`: strides of `indices` along each dimension of the plan, in elements.
+    `component`: distance of the first index from the start of `indices`, in elements.
+    `wraps`: True if negative indices count from the end.
     """
     size = data.sizes[axis]
     return Lookup(
@@ -301,11 +301,11 @@ def build(
     indices: Layout | None = None,
     index_type: IndexType | None = None,
 ) -> IndexPlan:
-    """Return the plan that writes every element of `output` once, with elements of `data`. Its policy is CLAMP.
+    """Return the plan that writes every element of `output` once, under CLAMP.
 
-    `in_strides`: strides of `data` along each dimension of `output`, in elements. `in_offset`: distance of the first element
-    that is read from the first element of `data`, in elements. `indices`, `index_type`: layout and type of the index tensor.
-    They are needed only if there are `lookups`.
+    `in_strides`: strides of `data` along each dimension of `output`, in elements.
+    `in_offset`: distance of the first element from the start of `data`, in elements.
+    `indices`, `index_type`: needed only with `lookups`.
     """
     return IndexPlan(
         shape=output.sizes,

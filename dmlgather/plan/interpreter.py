@@ -1,6 +1,6 @@
-"""Interpreter of a plan for single output elements: which indices it reads and which input element it copies.
+"""Interpreter of a plan for single output elements, for diagrams and messages.
 
-Diagrams and messages use this module. The reference backend does not, because it is the standard for the other backends.
+The reference backend does not use it, so tests can compare the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dmlgather.plan.layout import coordinates, dot
 
 
 class IndexOutcome(enum.Enum):
-    """The effect of one index on the output element: the index is valid, is clamped, causes a fill, or is refused."""
+    """The effect of one index on an output element."""
 
     VALID = "valid"
     CLAMPED = "clamped"
@@ -28,15 +28,14 @@ OUT_OF_RANGE = {
     OutOfBounds.FILL: IndexOutcome.FILLED,
     OutOfBounds.RAISE: IndexOutcome.REFUSED,
 }
-"""The outcome of an index out of range, by policy. Under RAISE, no element is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedIndex:
     """An index that a plan has read, and its effect.
 
-    `address`: address of the index in the index tensor, in elements. `value`: the index itself. `position`: position along the
-    indexed axis, after wrapping and clamping. It is None if the index is out of range and not clamped.
+    `address`: in the index tensor, in elements.
+    `position`: on the indexed axis, after wrapping and clamping. None for FILLED and REFUSED.
     """
 
     address: int
@@ -47,9 +46,9 @@ class ResolvedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The input element that an output element is a copy of, and the indices that select it.
+    """The input element that is copied to an output element.
 
-    `source`: address in the input, in elements. It is None if no input element is read, because an index is out of range.
+    `source`: its address in elements. None if an index is FILLED or REFUSED.
     """
 
     source: int | None
@@ -57,15 +56,12 @@ class Origin:
 
     @property
     def outcome(self) -> IndexOutcome:
-        """Return the outcome of the first index that is out of range, or VALID if all are in range."""
+        """Outcome of the first index out of range, or VALID."""
         return next((index.outcome for index in self.indices if index.outcome is not IndexOutcome.VALID), IndexOutcome.VALID)
 
 
 def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
-    """Return the point of `plan.shape` at which the plan writes `output_address`, an address in elements.
-
-    Raises ValueError if the plan never writes there.
-    """
+    """Return the point of `plan.shape` that writes `output_address`. Raises ValueError if there is none."""
     step = coordinates(output_address - plan.out_offset, plan.shape, plan.out_strides)
     if step is None:
         raise ValueError(f"the plan writes nothing to output element {output_address}")
@@ -73,14 +69,14 @@ def step_at(plan: IndexPlan, output_address: int) -> tuple[int, ...]:
 
 
 def index_addresses(plan: IndexPlan, step: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the address, in elements, of each lookup's index for the point `step` of `plan.shape`."""
+    """Return the address of each lookup's index at the point `step` of `plan.shape`."""
     return tuple(lookup.index_offset + dot(step, lookup.index_strides) for lookup in plan.lookups)
 
 
 def origin_of(plan: IndexPlan, step: tuple[int, ...], value_at: Callable[[int], int]) -> Origin:
-    """Return the source of one output element: the one that the plan writes at the point `step` of `plan.shape`.
+    """Return the origin of the element that the plan writes at the point `step` of `plan.shape`.
 
-    `value_at`: a function that returns the index at an address of the index tensor. The address is in elements.
+    `value_at`: returns the index at an address of the index tensor.
     """
     indices = []
     source = plan.in_offset + dot(step, plan.in_strides)

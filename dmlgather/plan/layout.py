@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 EXACT_OVERLAP_ELEMENTS = 2**20
-"""Up to this number of elements, `overlaps` compares the addresses of all elements. For larger tensors, it compares strides."""
+"""Above this number of elements, `overlaps` compares only strides."""
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a row-major array without gaps, in elements. A size of 0 counts as 1, so no stride is 0."""
+    """Return the strides of a row-major array without gaps. A size of 0 counts as 1, so no stride is 0."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
@@ -30,12 +30,12 @@ def unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def dot(steps: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the dot product of steps and strides: the distance in elements after `steps[i]` steps along each dimension i."""
+    """Return the distance after `steps[i]` steps along each dimension i."""
     return sum(step * stride for step, stride in zip(steps, strides, strict=True))
 
 
 def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tuple[int, int]:
-    """Return the lowest and the highest address of a strided tensor's elements. No size may be 0."""
+    """Return the lowest and the highest address of a strided tensor. No size may be 0."""
     low = high = offset
     for size, stride in zip(sizes, strides, strict=True):
         if stride < 0:
@@ -46,11 +46,9 @@ def reach(sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> tupl
 
 
 def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
-    """Return True if two elements of a strided tensor share an address, and False if none do. Return None if this is unknown.
+    """Return True if two elements share an address, False if none do, and None if this is unknown.
 
-    For more than `EXACT_OVERLAP_ELEMENTS` elements, the function looks only at strides. It returns True if a stride is 0. It
-    returns False if each dimension steps over all elements that the dimensions with smaller strides reach. Otherwise it returns
-    None.
+    For large tensors, it is False if each stride is larger than the span of all dimensions with smaller strides.
     """
     if 0 in sizes:
         return False
@@ -78,11 +76,7 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
 
 
 def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the coordinates of the element at `address`. Return None if no element has this address.
-
-    Strides may be negative. If several elements have this address, the function returns the coordinates of one of them. The
-    coordinate is 0 in dimensions of stride 0.
-    """
+    """Return the coordinates of an element at `address`, or None. They are 0 in dimensions of stride 0."""
     if 0 in sizes:
         return None
     order = sorted(range(len(sizes)), key=lambda axis: -abs(strides[axis]))
@@ -115,10 +109,10 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The position of a tensor's elements in a buffer: sizes, strides and the address of the first element.
+    """The positions of a tensor's elements in a buffer. Strides may be 0 or negative.
 
-    `strides`: distance between neighbouring elements along each dimension, in elements. Strides may be 0 or negative. `offset`:
-    address of element (0, …, 0), in elements from the start of the buffer. `extent`: size of the buffer, in elements.
+    `offset`: address of element (0, …, 0).
+    `extent`: size of the buffer.
     """
 
     sizes: tuple[int, ...]
@@ -128,57 +122,47 @@ class Layout:
 
     @classmethod
     def packed(cls, sizes: Sequence[int]) -> Layout:
-        """Return the layout of a row-major tensor without gaps, which fills its buffer."""
+        """Return the layout of a row-major tensor that fills its buffer."""
         return cls(tuple(sizes), packed_strides(sizes), 0, prod(sizes))
 
     @property
     def is_packed(self) -> bool:
-        """Return True if the elements are in row-major order, without gaps, from the start of the buffer on.
-
-        Return True for a tensor without elements, too.
-        """
+        """True if the elements are in row-major order, without gaps, from address 0 on."""
         if 0 in self.sizes:
             return True
         steps = zip(self.sizes, self.strides, packed_strides(self.sizes), strict=True)
         return self.offset == 0 and all(size == 1 or step == packed for size, step, packed in steps)
 
     def address(self, position: Sequence[int]) -> int:
-        """Return the address of the element at coordinates `position`, in elements from the start of the buffer."""
+        """Return the address of the element at coordinates `position`."""
         return self.offset + dot(position, self.strides)
 
     def split(self, axis: int, parts: Sequence[int]) -> Layout:
-        """Return the layout after dimension `axis` is split into several dimensions, like a reshape.
-
-        `parts`: the sizes of the new dimensions, outermost first. Their product must be the size of `axis`.
-        """
+        """Return the layout with dimension `axis` reshaped to dimensions of sizes `parts`."""
         steps = [step * self.strides[axis] for step in packed_strides(parts)]
         sizes, strides = list(self.sizes), list(self.strides)
         sizes[axis : axis + 1], strides[axis : axis + 1] = parts, steps
         return replace(self, sizes=tuple(sizes), strides=tuple(strides))
 
     def permuted(self, order: Sequence[int]) -> Layout:
-        """Return the layout of the transposed tensor. Its dimension i is dimension `order[i]` of this layout."""
+        """Return the transposed layout. Its dimension i is dimension `order[i]` of this layout."""
         sizes, strides = (tuple(each[axis] for axis in order) for each in (self.sizes, self.strides))
         return replace(self, sizes=sizes, strides=strides)
 
     def position(self, address: int) -> tuple[int, ...] | None:
-        """Return the coordinates of the element at `address`. Return None if no element has this address.
-
-        `address`: number of elements from the start of the buffer.
-        """
+        """Return the coordinates of an element at `address`, or None."""
         return coordinates(address - self.offset, self.sizes, self.strides)
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """Return `layout` reshaped, without a copy, to the smallest number of dimensions that `other` can be reshaped to, too.
+    """Return `layout` reshaped without a copy to the fewest dimensions that `other` can be reshaped to, too; or None.
 
-    Both layouts have the same number of elements and are read in row-major order. Return None if no shape is possible for both.
-    Example: `layout` has sizes {4,6} and no gaps; `other` has sizes {2,12} and strides {20,1}. `layout` can be reshaped to {24}
-    and to {2,12}. `other` has a gap after 12 elements, so {24} is impossible. The result has sizes {2,12}.
+    Example: `layout` has sizes {4,6} and no gaps; `other` has sizes {2,12} and strides {20,1}. `other` has a gap after 12
+    elements, so {24} is impossible. The result has sizes {2,12}.
     """
     if 0 in layout.sizes:
         return replace(layout, sizes=(0,), strides=(1,))
-    own_dims, other_dims = _merged(layout), _merged(other)
+    own_dims, other_dims = _merged_dims(layout), _merged_dims(other)
     split: list[tuple[int, int]] = []
     while own_dims and other_dims:
         (size, step), (other_size, other_step) = own_dims.pop(), other_dims.pop()
@@ -194,11 +178,7 @@ def common_split(layout: Layout, other: Layout) -> Layout | None:
     return replace(layout, sizes=tuple(sizes), strides=tuple(strides))
 
 
-def _merged(layout: Layout) -> list[tuple[int, int]]:
-    """Return the layout's dimensions as pairs (size, stride), merged into as few dimensions as its strides allow.
-
-    Dimensions of size 1 are dropped.
-    """
+def _merged_dims(layout: Layout) -> list[tuple[int, int]]:
     dims: list[tuple[int, int]] = []
     for size, step in zip(layout.sizes, layout.strides, strict=True):
         if size > 1 and dims and dims[-1][1] == size * step:
@@ -209,12 +189,11 @@ def _merged(layout: Layout) -> list[tuple[int, int]]:
 
 
 def blocks(depth: Layout, space: Layout, size: int, *, channels_last: bool) -> tuple[Layout, Layout]:
-    """Return the two tensors of a depth-to-space operator, reshaped so that a plain copy of one to the other does its work.
+    """Return the two tensors of a depth-to-space operator, reshaped so that a plain copy between them does the work.
 
-    Both results have these dimensions: batch, channel, row of the block, row in the block, column of the block, column in the
-    block, then the further dimensions. `depth`: shape [n, c · size², h, w, …]. `space`: shape [n, c, h · size, w · size, …].
-    `size`: height and width of a block. `channels_last`: the order in the second dimension of `depth`. It is (row in the block,
-    column in the block, channel) if True, else (channel, row in the block, column in the block).
+    `depth`: shape [n, c · size², h, w, …].
+    `space`: shape [n, c, h · size, w · size, …].
+    `channels_last`: True if the second dimension of `depth` is (row, column, channel), False for (channel, row, column).
     """
     channels, height, width = space.sizes[1:4]
     parts, order = ((size, size, channels), (0, 3, 4, 1, 5, 2)) if channels_last else ((channels, size, size), (0, 1, 4, 2, 5, 3))

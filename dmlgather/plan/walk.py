@@ -9,7 +9,7 @@ from dmlgather.plan.index_plan import IndexPlan
 
 
 class CompositionError(ValueError):
-    """No single plan does the work of two plans; the message says why. Run them one after the other.
+    """No single plan does the work of two plans. The message says why. Run them one after the other.
 
     `code`: a fixed name of the reason, such as "two index tensors", which programs can compare.
     """
@@ -21,14 +21,14 @@ class CompositionError(ValueError):
 
 @dataclass(slots=True)
 class Walk:
-    """The elements that an outer plan reads, as coordinates in the output of the inner plan.
+    """The elements that an outer plan reads, as coordinates in the output of a canonical inner plan.
 
-    `compose` builds the new plan from it. The inner plan must be canonical. Example: it writes shape {2,3} in row-major order.
-    Then the element that the outer plan reads at address 4 has the coordinates (1, 1). `start`: coordinates of the first
-    element that is read. `sizes`, `out_strides`, `index_strides`: dimensions of the outer plan, with their strides in its
-    output and, for each lookup, in its index tensor. A dimension that runs over the end of an inner dimension is split first.
-    `steps[i]`: difference of the coordinates between neighbours along outer dimension i. `value_steps[k]`: difference of the
-    coordinates if the index of lookup k grows by 1.
+    Example: the inner plan writes shape {2,3} in row-major order. Then the element that the outer plan reads at address 4 has
+    the coordinates (1, 1).
+
+    `sizes`, `out_strides`, `index_strides`: dimensions of the outer plan after splits, with their strides.
+    `steps[i]`: difference of the coordinates between neighbours along dimension i.
+    `value_steps[k]`: difference of the coordinates if the index of lookup k grows by 1.
     """
 
     start: tuple[int, ...]
@@ -40,10 +40,7 @@ class Walk:
 
     @classmethod
     def over(cls, inner: IndexPlan, outer: IndexPlan) -> Walk:
-        """Return the elements that `outer` reads, as coordinates in the output of `inner`.
-
-        Raises CompositionError if `outer` reads elements that `inner` does not write, or if constant steps do not lead to them.
-        """
+        """Return the walk of `outer` over `inner`. Raises CompositionError if strides cannot describe it."""
         strides = zip(outer.out_strides, *(lookup.index_strides for lookup in outer.lookups), strict=True)
         dims = walked(inner, zip(outer.shape, outer.in_strides, strides, strict=True))
         walk = cls(
@@ -61,10 +58,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class WalkedDim:
-    """A dimension of the outer plan, or one of the dimensions that it was split into.
+    """A dimension of the outer plan, or a part of it.
 
-    `step`: difference of the coordinates in the inner output between neighbours along the dimension. `carried`: strides of the
-    dimension in other tensors, such as the outer output; a split keeps them correct.
+    `step`: difference of the inner coordinates between neighbours along the dimension.
+    `carried`: strides of the dimension in other tensors.
     """
 
     size: int
@@ -75,8 +72,7 @@ class WalkedDim:
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
     """Return the outer dimensions `dims`, split where they would run over the end of a dimension of `inner`.
 
-    Dimensions of size 1 are dropped. `dims`: for each dimension, its size, its stride in the output of `inner`, and a tuple of
-    its strides in other tensors. Raises CompositionError if a stride leads to an address that `inner` does not write.
+    `dims`: for each dimension, its size, its stride in the output of `inner`, and its strides in other tensors.
 
     Example: `inner` has shape {2,3} and output strides {3,1}. A dimension of size 6 and stride 1 is split into one of size 2
     and stride 3, and one of size 3 and stride 1.
@@ -110,10 +106,10 @@ def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], s
 
 
 def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
-    """Split a distance between two output elements of `inner`, in elements, into steps along each dimension of `inner`.
+    """Split a distance between two output elements of `inner` into steps along each dimension.
 
-    The output strides of `inner` must be sorted, largest first. Example: with strides {8,1}, the distance 19 is (2, 3), because
-    2 · 8 + 3 · 1 = 19. Raises CompositionError if `inner` writes no element at this distance.
+    Output strides must be sorted, largest first. Example: with strides {8,1}, the distance 19 is (2, 3), because 2 · 8 + 3 · 1
+    = 19. Raises CompositionError if `inner` writes no element at this distance.
     """
     sign, rest = (-1, -distance) if distance < 0 else (1, distance)
     steps = []
@@ -129,11 +125,10 @@ def decompose(distance: int, inner: IndexPlan) -> tuple[int, ...]:
 
 
 def _fitting(size: int, step: Sequence[int], inner: IndexPlan) -> int:
-    """Return after how many steps an outer dimension must be split, because it runs over the end of an inner dimension.
+    """Return the length of the pieces into which an outer dimension must be split. Return `size` if it stays whole.
 
-    If the outer dimension need not or cannot be split, return its size, `size`. Example: a dimension of size 12 moves by 2
-    along an inner dimension of size 8. It runs over the end after 8 / 2 = 4 steps. As 4 divides 12, the dimension can be split
-    into sizes 3 and 4.
+    Example: a dimension of size 12 moves by 2 along an inner dimension of size 8. It runs over the end after 8 / 2 = 4 steps.
+    As 4 divides 12, the dimension can be split into sizes 3 and 4.
     """
     fit = size
     for move, limit in zip(step, inner.shape, strict=True):

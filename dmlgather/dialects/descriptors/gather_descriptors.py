@@ -24,10 +24,7 @@ GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1 = map(operator_named, ("GATHER", 
 
 
 def gather(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return a GATHER descriptor of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…].
-
-    `axis`: the indexed dimension of `data`; lead… are the dimensions before it.
-    """
+    """Return a GATHER of output[lead…, i…, trail…] = data[lead…, indices[i…], trail…]."""
     after = axis + indices.rank
     if not fits(GATHER, level, data, indices, output):
         lead = merge(data.dims[:axis], output.dims[:axis])
@@ -43,11 +40,10 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
 
 
 def gather_elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return descriptors of output[c] = data[c with c[axis] replaced by indices[c]]: a GATHER_ELEMENTS, after slices if needed.
+    """Return descriptors of output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `indices` may be smaller than `data` along axes other than `axis`. Then GATHER_ELEMENTS reads only the first elements of
-    `data` along these axes, by means of strides. If there are too many dimensions for the level, even after merging, slices
-    copy this part of `data` first.
+    If `indices` are smaller than `data` along other axes, only the first elements of `data` are read. If the level takes too
+    few dimensions, slices copy these elements first.
     """
     require(GATHER_ELEMENTS, level, "reshape data to one dimension, and Gather by the position of each element there")
     pairs = enumerate(zip(data.dims, indices.sizes, strict=True))
@@ -65,9 +61,8 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
 def gather_nd(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return descriptors of output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…], a gather by index tuples.
 
-    The operator is GATHER_ND1, or GATHER_ND at older levels, with two exceptions. If the index tuples are empty, the output
-    repeats `data`, so the operator is a slice that reads `data` with strides of 0. GATHER_ND has no batches, so at older levels
-    a call with batches becomes GATHER_ELEMENTS; its tuples must have one component. `batch`: the number of batch dimensions b….
+    GATHER_ND has no batches. At its levels, a call with batches becomes GATHER_ELEMENTS, and its tuples must have one
+    component. For empty tuples, a slice repeats `data`.
     """
     size = indices.dims[-1].size
     if size == 0:
@@ -89,7 +84,6 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
 
 
 def _merged_elements(data: View, indices: View, output: View, axis: int) -> tuple[View, View, View, int]:
-    """Return the arguments of GATHER_ELEMENTS after dimensions are merged, separately before the axis and after it."""
     views = (data, indices, output)
     lead = merge(*(view.dims[:axis] for view in views))
     trail = merge(*(view.dims[axis + 1 :] for view in views))
@@ -104,7 +98,6 @@ def _elements(data: View, indices: View, output: View, axis: int, level: Feature
 
 
 def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[View, View, View, int]:
-    """Return the arguments of GATHER_ND after batch dimensions, index dimensions and trailing dimensions are merged."""
     size, tuples = indices.dims[-1].size, indices.rank - 1
     lead = merge(data.dims[:batch], indices.dims[:batch], output.dims[:batch])
     index = merge(indices.dims[batch:-1], output.dims[batch:tuples])
@@ -120,7 +113,7 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return GATHER_ELEMENTS for a gather with batches by index tuples of one component.
 
-    GATHER_ELEMENTS needs an index for each element, so `indices` are repeated along the trailing dimensions, with strides of 0.
+    It needs an index for each element, so `indices` are repeated along trailing dimensions, with strides of 0.
     """
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)

@@ -15,11 +15,7 @@ from dmlgather.wording import braces
 
 
 class InexpressibleError(Exception):
-    """No DirectML descriptor has the effect of an operator call at a feature level.
-
-    `finding`: the reason; its remedy may be empty. `newer`: True if a newer level may take the call. Then `Exporter` searches
-    for the lowest such level and adds it to the finding.
-    """
+    """No descriptor expresses an operator call at a feature level. `newer`: True if a newer level may take it."""
 
     def __init__(self, finding: Finding, newer: bool = False) -> None:
         self.finding, self.newer = finding, newer
@@ -33,14 +29,14 @@ def _row(operator: Operator, tensor: str, level: FeatureLevel) -> Row:
 
 
 def fits(operator: Operator, level: FeatureLevel, *views: View) -> bool:
-    """Return True if the operator takes tensors with as many dimensions as `views`. The level must have the operator."""
+    """Return True if the operator takes as many dimensions as `views` have. The level must have the operator."""
     return max(view.rank for view in views) <= _row(operator, "InputTensor", level).dimension_counts[-1]
 
 
 def tensor_descs(
     operator: Operator, level: FeatureLevel, data: View, output: View, indices: View | None = None
 ) -> Mapping[str, BufferTensorDesc]:
-    """Return the operator's tensor descriptors by field, padded with leading 1s to a dimension count that the level takes."""
+    """Return the tensor descriptors by field, padded with leading 1s to a dimension count that the level takes."""
     if indices is not None:
         indices = replace(indices, data_type=_index_type(operator, indices.data_type, level))
     views = {"input_tensor": data, "output_tensor": output} | ({"indices_tensor": indices} if indices is not None else {})
@@ -58,7 +54,6 @@ def tensor_descs(
 
 
 def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> int:
-    """Return the smallest dimension count that the level takes and that is enough for `widest`, the view of highest rank."""
     counts = _row(operator, "InputTensor", level).dimension_counts
     if widest.rank > counts[-1]:
         refuse(
@@ -73,17 +68,14 @@ def _dimension_count(operator: Operator, level: FeatureLevel, widest: View) -> i
 
 
 def _index_type(operator: Operator, data_type: DataType, level: FeatureLevel) -> DataType:
-    """Return the data type for IndicesTensor: `data_type` if the level takes it, else a type of 32 bits.
-
-    That is INT32 for a signed type if the level takes INT32, else UINT32.
-    """
+    """Return `data_type` if the level takes it, else INT32 for a signed type if possible, else UINT32."""
     supported = _row(operator, "IndicesTensor", level).data_types
     signed = data_type.index_type is not None and data_type.index_type.signed
     return next(kind for kind in (data_type, *([DataType.INT32] if signed else []), DataType.UINT32) if kind in supported)
 
 
 def require(operator: Operator, level: FeatureLevel, remedy: str = "") -> None:
-    """Raise InexpressibleError if the level does not have the operator. `remedy`: advice how to do without the operator."""
+    """Raise InexpressibleError if the level does not have the operator."""
     if level < operator.introduced:
         refuse(
             "EXP106",
@@ -96,5 +88,5 @@ def require(operator: Operator, level: FeatureLevel, remedy: str = "") -> None:
 
 
 def refuse(code: str, path: str, *, expected: str, got: str, remedy: str = "", newer: bool = False) -> NoReturn:
-    """Raise InexpressibleError with a finding of `code`. `newer`: True if a newer level may take the call."""
+    """Raise InexpressibleError. `newer`: True if a newer level may take the call."""
     raise InexpressibleError(CODES[code].finding(path, expected=expected, got=got, remedy=remedy), newer)

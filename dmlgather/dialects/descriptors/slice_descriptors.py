@@ -31,9 +31,7 @@ SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return descriptors of a slice: output[c] = data[start + step · c] in each dimension.
 
-    The operator is SLICE1, or SLICE if the level lacks SLICE1 or a step does not fit 32 bits. `windows`: the slice of each
-    dimension of `data`. If the level takes fewer dimensions, those that are copied whole are merged. If there are still too
-    many, the result is a chain of descriptors. Each of them slices as many dimensions as possible.
+    If the level takes too few dimensions, each descriptor of a chain slices as many as possible.
     """
     # The step of a single element has no effect, but may be too large for the descriptor's field: replace it by 1.
     windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
@@ -50,21 +48,18 @@ def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLe
 
 
 def whole_copy(data: View, output: View, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return SLICE descriptors that copy all of `data`: output[c] = data[c]."""
+    """Return descriptors of output[c] = data[c]."""
     return slices(data, output, [Window.whole(size) for size in data.sizes], level)
 
 
 _SliceArguments = tuple[View, View, Sequence[Window]]
-"""The tensor to read, the tensor to write, and the slice of each dimension, for one descriptor."""
+"""Tensor to read, tensor to write, and the slice of each dimension."""
 
 
 def _largest_slice(
     operator: Operator, arguments: _SliceArguments, axes: Sequence[int], level: FeatureLevel
 ) -> tuple[int, _SliceArguments]:
-    """Return how many of the dimensions `axes` one descriptor can slice, and the arguments of this slice.
-
-    It slices at least one dimension, and takes them in the order of `axes`.
-    """
+    """Return the number of dimensions in `axes` that one descriptor can slice (at least 1), and its arguments."""
     data, output, windows = arguments
     for count in range(len(axes), -1, -1):
         sliced = axes[:count]
@@ -80,7 +75,7 @@ def _sliced_sizes(data: View, windows: Sequence[Window], axes: Sequence[int]) ->
 
 
 def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
-    """Return SLICE1 if the level has it and the steps fit 32 bits, else SLICE. SLICE takes only positive steps."""
+    """Return SLICE1 if the level has it and the steps fit 32 bits, else SLICE, which takes only positive steps."""
     steps = [window.step for window in windows]
     narrow = all(-(2**31) <= step < 2**31 for step in steps)
     if narrow and level >= SLICE1.introduced:
@@ -102,7 +97,7 @@ def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
 
 
 def _merged_slice(data: View, output: View, windows: Sequence[Window], axes: Sequence[int]) -> _SliceArguments:
-    """Return the arguments of a slice of the dimensions `axes` only. All other dimensions are copied whole, and merged."""
+    """Return the arguments of a slice of the dimensions `axes`. All others are copied whole, and merged."""
     read: list[Dim] = []
     written: list[Dim] = []
     merged_windows: list[Window] = []
@@ -133,17 +128,15 @@ def _slice(operator: Operator, arguments: _SliceArguments, level: FeatureLevel) 
 def separate_windows(
     data: View, sizes: Mapping[int, int], level: FeatureLevel
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
-    """Copy `data` so that adjacent windows do not overlap.
+    """Copy `data` so that adjacent windows do not overlap. Return the descriptors, the copy, and further Dims of it.
 
-    Return the descriptors that make the copy, the copy as a View with the dimensions of `data`, and one more Dim for each
-    dimension in `sizes`. `sizes`: the number of elements of a window, by dimension of `data`. Along a dimension in `sizes`, the
-    position is the start p of a window. Along the additional Dim, the position is the offset j in the window. Both together
-    address element p + j of `data`. If `sizes` is empty, nothing is copied.
+    `sizes`: window sizes by dimension of `data`. Along such a dimension, the position is the start p of a window. Along its
+    further Dim, the position is the offset j in the window. Both together address element p + j of `data`.
 
-    Adjacent windows share elements, but DirectML's documents allow elements to overlap only by a stride of 0. So the copy
-    repeats `data`, once per offset or once per start, whichever is less. Example: windows of 2 in `data` of 5 elements, abcde.
-    There are 2 offsets and 4 starts, so the copy is abcde abcde, and offset j is read from repetition j. The dimension of p has
-    stride 1. The dimension of j has stride 5 + 1: 5 elements to the next repetition, and 1 to the next element.
+    DirectML's documents allow elements to overlap only by a stride of 0. So the copy repeats `data`, once per offset or once
+    per start, whichever is less. Example: windows of 2 in `data` of 5 elements, abcde. There are 2 offsets and 4 starts, so the
+    copy is abcde abcde, and offset j is read from repetition j. The dimension of p has stride 1. The dimension of j has stride
+    5 + 1: 5 elements to the next repetition, and 1 to the next element.
     """
     counts = [min(size, data.sizes[axis] - size + 1) for axis, size in sizes.items()]
     repeated = replace(data, dims=(*(Dim(count, 0) for count in counts), *data.dims))
@@ -171,7 +164,7 @@ DEPTH_TO_SPACE1, SPACE_TO_DEPTH1 = map(operator_named, ("DEPTH_TO_SPACE1", "SPAC
 
 
 def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return a DEPTH_TO_SPACE1 descriptor; if the level takes no such type or rank, a copy with permuted dimensions."""
+    """Return a DEPTH_TO_SPACE1, or a copy with permuted dimensions if the level does not take the type or rank."""
     require(DEPTH_TO_SPACE1, level)
     if _takes(DEPTH_TO_SPACE1, data, level):
         tensors = tensor_descs(DEPTH_TO_SPACE1, level, data, output)
@@ -180,7 +173,7 @@ def depth_to_space(data: View, output: View, block: int, order: DepthSpaceOrder,
 
 
 def space_to_depth(data: View, output: View, block: int, order: DepthSpaceOrder, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return a SPACE_TO_DEPTH1 descriptor; if the level takes no such type or rank, a copy with permuted dimensions."""
+    """Return a SPACE_TO_DEPTH1, or a copy with permuted dimensions if the level does not take the type or rank."""
     require(SPACE_TO_DEPTH1, level)
     if _takes(SPACE_TO_DEPTH1, data, level):
         tensors = tensor_descs(SPACE_TO_DEPTH1, level, data, output)
@@ -195,7 +188,7 @@ def _takes(operator: Operator, data: View, level: FeatureLevel) -> bool:
 
 
 def _in_blocks(depth: View, space: View, block: int, order: DepthSpaceOrder) -> tuple[View, View]:
-    """Reshape both tensors to equal dimensions (see `dmlgather.plan.blocks`), so that a copy does the operator's work."""
+    """Reshape both tensors to equal dimensions, so that a copy does the operator's work."""
     last = order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     first, second = blocks(_layout(depth), _layout(space), block, channels_last=last)
     return _with_layout(depth, first), _with_layout(space, second)

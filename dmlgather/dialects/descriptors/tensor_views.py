@@ -1,4 +1,4 @@
-"""Views: tensors with sizes and strides, for which descriptors are to be built."""
+"""Tensors with sizes and strides, from which descriptors are built."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dmlgather.plan import ELEMENT_BYTES, packed_strides
 
 
 class Dim(NamedTuple):
-    """A dimension: its size, and its stride in elements."""
+    """Size of a dimension, and its stride in elements."""
 
     size: int
     stride: int
@@ -26,10 +26,7 @@ Dims = tuple[Dim, ...]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor with strides that a descriptor is to describe. Element (0, …, 0) is the first element of its buffer.
-
-    `name`: name of the tensor in messages, such as "data". `dims`: the dimensions, outermost first.
-    """
+    """A tensor with strides, which starts at the first element of its buffer. `name`: used in messages."""
 
     name: str
     data_type: DataType
@@ -37,30 +34,26 @@ class View:
 
     @classmethod
     def packed(cls, name: str, data_type: DataType, sizes: Sequence[int]) -> View:
-        """Return a packed tensor, in row-major order."""
+        """Return a packed tensor."""
         return cls(name, data_type, tuple(map(Dim, sizes, packed_strides(sizes))))
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
+        """Number of dimensions."""
         return len(self.dims)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The size of each dimension."""
+        """Sizes of the dimensions."""
         return tuple(dim.size for dim in self.dims)
 
     @property
     def span(self) -> int:
-        """The number of elements from the first to the last address, inclusive. No size may be 0."""
+        """Number of elements from the first to the last address, both included. No size may be 0."""
         return 1 + sum((size - 1) * stride for size, stride in self.dims)
 
     def tensor_desc(self, rank: int) -> BufferTensorDesc:
-        """Return the tensor's descriptor, padded with leading 1s to `rank` dimensions. A packed tensor gets no Strides.
-
-        The tensor must have at most `rank` dimensions, no size of 0, and at most 2^32 - 1 elements from its first to its last
-        address.
-        """
+        """Return the descriptor, padded with leading 1s to `rank` dimensions. A packed tensor gets no Strides."""
         dims = (Dim(1, 0),) * (rank - self.rank) + self.dims
         sizes = tuple(dim.size for dim in dims)
         strides = tuple(stride if size > 1 else 0 for size, stride in dims)
@@ -69,10 +62,7 @@ class View:
 
 
 def merge(*tensors: Dims) -> list[Dims]:
-    """Merge the dimensions of several tensors of equal sizes into as few dimensions as possible, equally for all tensors.
-
-    Dimensions of size 1 are dropped. Adjacent dimensions become one if the strides of all tensors allow it.
-    """
+    """Merge the dimensions of tensors of equal sizes into as few as possible, equally for all. Drop dimensions of size 1."""
     merged: list[tuple[Dim, ...]] = []
     for dims in zip(*tensors, strict=True):
         if dims[0].size == 1:
@@ -87,10 +77,8 @@ def merge(*tensors: Dims) -> list[Dims]:
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
     """Return the DirectML type that can store elements of `dtype`, and the sizes of additional last dimensions, () or (2,).
 
-    If DirectML lacks the type, an unsigned integer of the same width stores its bits: UINT8 for bool, UINT16 for bfloat16,
-    UINT64 for complex64. An element of complex128 is stored as two UINT64, so the tensor gets an additional dimension (2,).
-    Return None for strings, for elements of another size than 1, 2, 4, 8 or 16 bytes, and for types smaller than a byte,
-    because NumPy does not pack them.
+    Unsigned integers store the bits of other types: UINT8 for bool, UINT64 for complex64, two UINT64 for complex128. Return
+    None for strings, types smaller than a byte, and elements of other sizes than 1, 2, 4, 8 or 16 bytes.
     """
     named = DataType.__members__.get(dtype.name.upper(), DataType.UNKNOWN)
     if named.whole_bytes:

@@ -16,15 +16,17 @@ class _BlockOperatorDesc(OperatorDesc):
     """The tensor to read from, {BatchCount, ChannelCount, Height, Width}."""
 
     output_tensor: BufferTensorDesc
-    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. The text of Microsoft's
-    page on SPACE_TO_DEPTH1 states the sizes of DEPTH_TO_SPACE1 by mistake, but its examples are right. Source: [DS1], [SD1]."""
+    """The tensor to write, {BatchCount, ChannelCount, Height, Width}; same data type as InputTensor. Microsoft's page on
+    SPACE_TO_DEPTH1 states the sizes of DEPTH_TO_SPACE1 by mistake, but its examples are right. Source: [DS1], [SD1].
+    """
 
     block_size: UInt32
     """Height and width of a block, in elements; at least 1. Source: [DS1], [SD1]."""
 
     order: DepthSpaceOrderField
-    """The order of the three parts of a channel number (channel, row in the block, column in the block) in the tensor with more
-    channels. Source: [DSO]."""
+    """Order of the channels in the tensor with more channels. DEPTH_COLUMN_ROW is ONNX's DCR, COLUMN_ROW_DEPTH its CRD. Source:
+    [DSO].
+    """
 
 
 class DepthToSpace1OperatorDesc(_BlockOperatorDesc):

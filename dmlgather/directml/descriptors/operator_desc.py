@@ -21,7 +21,7 @@ COUNTED = {
     "input_dimension_count": "input_tensor",
     "indices_dimension_count": "indices_tensor",
 }
-"""Fields that state how many trailing dimensions of a tensor are used, each with the name of the tensor's field."""
+"""Fields that count the used trailing dimensions of a tensor, each with the tensor's field."""
 
 
 class OperatorDesc(Structure):
@@ -38,7 +38,7 @@ class OperatorDesc(Structure):
     """
 
     operator: ClassVar[Operator]
-    """The declaration of the operator: name, number, tensors, support table, rules, and translation to a plan."""
+    """The declaration of the operator."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,15 +63,11 @@ class OperatorDesc(Structure):
         return f"{' '.join([self.operator.name, ', '.join(values)]).strip()}: {', '.join(inputs)} -> {output}"
 
     def _drops_only_ones(self, name: str) -> bool:
-        """Return True if `name` counts used trailing dimensions of a tensor, and all unused dimensions have size 1."""
         sizes = self.tensor(COUNTED[name]).sizes if hasattr(self, name) else ()
         return bool(sizes) and getattr(self, name) <= len(sizes) and set(sizes[: len(sizes) - getattr(self, name)]) <= {1}
 
     def _values(self, hidden: Collection[str]) -> Iterator[str]:
-        """Yield the name and value of each field as a text, such as "axis 0" or "strides {1,2}".
-
-        Tensors, lengths of arrays and the fields in `hidden` are left out.
-        """
+        """Yield name and value of each field as a text: "axis 0". Leave out tensors, array lengths and `hidden` fields."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name not in (*self.operator.tensors, *hidden) and field.default_factory is not unstated:

@@ -1,4 +1,4 @@
-"""The rules DML7xx. They check how a DxDispatch model binds an operator's tensors to resources (buffers)."""
+"""The rules DML7xx: how a DxDispatch model binds an operator's tensors to resources (buffers)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,10 @@ from dmlgather.directml.types import TensorFlags
 from dmlgather.wording import closest, dotted
 
 SHOWN = 20
-"""The largest number of names that a message lists."""
 
 
 class BufferBinding(NamedTuple):
-    """A binding of a tensor to a part of a resource: `size` bytes from byte `offset` on.
-
-    `path`: place of the binding in the file.
-    """
+    """A binding of a tensor to a part of a resource. `offset` and `size` are in bytes."""
 
     tensor: str
     resource: str
@@ -36,17 +32,14 @@ class BufferBinding(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset of the first byte after the bound bytes."""
+        """Offset of the first byte after the bound bytes."""
         return self.offset + self.size
 
 
 def buffer_bindings(
     tensors: Mapping[str, BufferTensorDesc], bindings: Iterable[FieldBinding], resources: Mapping[str, Resource]
 ) -> dict[str, BufferBinding]:
-    """Return the part of a resource that each tensor is bound to, by the tensor's name.
-
-    Tensors that are bound to several resources, or to one that is not in `resources`, are left out.
-    """
+    """Return the part of a resource that each tensor is bound to. Tensors without exactly one known resource are left out."""
     bound = {}
     for field, sources, _ in bindings:
         if field in tensors and len(sources) == 1 and sources[0].resource in resources:
@@ -57,12 +50,10 @@ def buffer_bindings(
 
 
 class BindingSet(NamedTuple):
-    """One `bindings` object of a model.
+    """A `bindings` object of a dispatch command (`at_execution`) or of a dispatchable.
 
-    A dispatch command has one for execution, and a dispatchable has one for initialisation. `at_execution`: True for a dispatch
-    command. `path`: place of the object in the file. `resources`: the resources that could be read, by name. `declared`: the
-    names of all resources of the model. `tensors`: the operator's tensors by name ("InputTensor"). `bound`: the part of a
-    resource that each tensor is bound to. Only tensors that obey the rules DML1xx are in it.
+    `declared`: names of all resources, even if they could not be read.
+    `bound`: only tensors without DML1xx findings.
     """
 
     dispatchable: Dispatchable
@@ -75,17 +66,11 @@ class BindingSet(NamedTuple):
     bound: Mapping[str, BufferBinding]
 
     def has_to_bind(self, tensor: str) -> bool:
-        """Return True if this object must bind the tensor.
-
-        An OWNED_BY_DML tensor is bound at initialisation, others at execution.
-        """
+        """Return True if this object must bind the tensor. Only OWNED_BY_DML inputs are bound at initialisation."""
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
     def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
-        """Yield each binding that goes beyond the end of its resource.
-
-        Each item is the binding, the resource, and the finding's texts `expected` and `got`.
-        """
+        """Yield each binding beyond the end of its resource, with the texts `expected` and `got`."""
         for bound in self.bound.values():
             resource = self.resources[bound.resource]
             if bound.end > resource.size:
@@ -96,7 +81,7 @@ class BindingSet(NamedTuple):
 
 
 Faults = Iterator[tuple[Path, str, str, str]]
-"""The faults that a rule finds. A fault has a place in the file, and the texts `expected`, `got` and `remedy` of a finding."""
+"""Places in the file, each with the texts `expected`, `got` and `remedy` of a finding."""
 
 
 def _unknown_field(bindings: BindingSet) -> Faults:
@@ -177,13 +162,12 @@ _RULES: dict[str, Callable[[BindingSet], Faults]] = {
     "DML705": _short_buffer,
     "DML706": _misaligned,
 }
-"""The functions that check the `bindings` objects of dispatch commands and of dispatchables, by code."""
 
 _DISPATCH_RULES = {**_RULES, "DML701": _unbound, "DML707": _overlap}
 
 
 def check_bindings(reading: Reading, bindings: BindingSet) -> None:
-    """Check a `bindings` object against the rules DML7xx and report the faults."""
+    """Report faults of a `bindings` object."""
     for code, rule in (_DISPATCH_RULES if bindings.at_execution else _RULES).items():
         _report(reading, code, rule(bindings))
     for bound, resource, expected, got in bindings.too_short():
@@ -192,17 +176,14 @@ def check_bindings(reading: Reading, bindings: BindingSet) -> None:
 
 
 def check_name(reading: Reading, kind: str, name: str, declared: Collection[str], path: Path) -> None:
-    """Report a name in a command if the model does not declare it.
-
-    `kind`: what it should name, "resource" or "dispatchable".
-    """
+    """Report a name that the model does not declare. `kind`: "resource" or "dispatchable"."""
     if name not in declared:
         code = "DML704" if kind == "resource" else "DML709"
         _report(reading, code, [(path, *_missing(kind, name, declared))])
 
 
 def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -> None:
-    """Report a writeFile command if its `dimensions` have another product than the number of elements in the resource."""
+    """Report `dimensions` that do not fit the number of elements in the resource."""
     dimensions = command.dimensions
     if dimensions is not None and prod(dimensions) != resource.values.count:
         expected = f"{resource.values.count} elements, the number in {resource.name!r}"
@@ -211,7 +192,7 @@ def check_dimensions(reading: Reading, command: WriteFile, resource: Resource) -
 
 
 def _missing(kind: str, name: str, declared: Collection[str]) -> tuple[str, str, str]:
-    """Return the texts `expected`, `got` and `remedy` of the finding about a name that the model does not declare."""
+    """Return the texts `expected`, `got` and `remedy` for a name that the model does not declare."""
     similar = closest(name, declared)
     known = ", ".join([*map(repr, islice(declared, SHOWN)), *(["…"] if len(declared) > SHOWN else [])])
     known = known or f"none: the model has no {kind}s"

@@ -14,10 +14,9 @@ from dmlgather.wording import shown_value
 
 
 class BindingSource(NamedTuple):
-    """The resource that a tensor is bound to, and the tensor's offset in it.
+    """A resource that a tensor is bound to.
 
-    `element_offset`: offset of the tensor in the resource, in elements. `element_bytes`: size of these elements in bytes, or
-    None if they have the data type of the resource. `path`: place in the file.
+    `element_offset`: offset of the tensor, in elements of `element_bytes` bytes, or else of the resource's data type.
     """
 
     resource: str
@@ -27,10 +26,7 @@ class BindingSource(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """One entry of a `bindings` object: the resources that a tensor field of an operator is bound to.
-
-    A valid model has one resource per field. `path`: place of the entry in the file.
-    """
+    """The resources that a tensor field is bound to. A valid model has one per field."""
 
     field: str
     sources: tuple[BindingSource, ...]
@@ -54,10 +50,7 @@ class Print(NamedTuple):
 
 
 class WriteFile(NamedTuple):
-    """A command that writes a resource to a file.
-
-    `dimensions`: shape of a .npy file, or None if the model does not state it.
-    """
+    """A command that writes a resource to a file. `dimensions`: shape of a .npy file, if stated."""
 
     resource: str
     target: str
@@ -69,7 +62,7 @@ Command = Dispatch | Print | WriteFile
 
 
 def read_command(reading: Reading, path: Path) -> Command | None:
-    """Return the command at `path` in the file. If it cannot be read, report why and return None."""
+    """Return the command at `path`. If it cannot be read, report why and return None."""
     part = reading.validated(wire.COMMAND, path)
     match part:
         case wire.DispatchPart():
@@ -86,7 +79,6 @@ def read_command(reading: Reading, path: Path) -> Command | None:
 
 
 def _target_fault(target: str) -> str:
-    """Return the reason why a command cannot write the file `target`, or an empty text if it can."""
     path = PureWindowsPath(target)  # "/" and "\\" separate on every system
     if target.lower().endswith(IMAGES):
         return "images cannot be written here; write a .npy or raw bytes"
@@ -98,7 +90,7 @@ def _target_fault(target: str) -> str:
 
 
 def read_bindings(part: Mapping[str, Any], path: Path) -> tuple[FieldBinding, ...]:
-    """Return the entries of a `bindings` object, which Pydantic has validated."""
+    """Return the entries of a `bindings` object that Pydantic has validated."""
     bindings = []
     for field, value in part.items():
         field_path = (*path, field)

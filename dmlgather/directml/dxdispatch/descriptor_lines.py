@@ -34,13 +34,13 @@ from dmlgather.host import available_memory
 from dmlgather.wording import counted
 
 LONGEST = 2**20
-"""The largest length of a line with a descriptor, in bytes. A longer line is reported as a problem."""
+"""Longest accepted line, in bytes."""
 
 SHOWN = 100
-"""The largest number of different lines with problems or errors that are reported. Further lines are only counted."""
+"""Number of different bad lines that are reported. Further lines are only counted."""
 
 SAMPLE = 2**16
-"""Number of bytes at the start of a file that decide whether it is a stream, a model or something else."""
+"""Bytes at the start of a file that decide if it is a stream, a model or something else."""
 
 FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 
@@ -48,8 +48,7 @@ FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None) -> CheckedFile:
     """Check the descriptor on each line of a file.
 
-    `legal`: a dictionary. The function adds the descriptors without errors to it, by line number. Equal lines become one entry
-    with the number of the first line.
+    `legal`: receives the descriptors without errors, by line number.
     """
     file = str(path)
     try:
@@ -68,10 +67,9 @@ def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, Opera
 
 
 def check_stdin(stream: BinaryIO, level: FeatureLevel, allow_outside: bool = False) -> CheckedFile:
-    """Check standard input: one descriptor per line, a model, or a single descriptor. The first lines decide which it is.
+    """Check standard input: one descriptor per line, a model, or a single descriptor.
 
-    `allow_outside`: True if initial values of a model may come from files outside the current folder, which counts as the
-    model's folder.
+    `allow_outside`: True if initial values may come from files outside the current folder.
     """
     first: list[bytes] = []
     while sum(map(len, first)) < SAMPLE and (line := stream.readline(LONGEST + 1)):
@@ -98,10 +96,7 @@ def _is_descriptor(line: bytes) -> bool:
 
 
 def _is_unrelated(lines: Iterator[bytes]) -> bool:
-    """Return True if the lines are JSON that has nothing to do with DirectML.
-
-    The first line is JSON, but no line has a descriptor or the name of an operator.
-    """
+    """Return True if the lines are JSON that has nothing to do with DirectML."""
     first = next((line for line in lines if line.strip()), b"")
     if PREFIX.encode() in first or _is_descriptor(first):
         return False
@@ -113,7 +108,7 @@ def _is_unrelated(lines: Iterator[bytes]) -> bool:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a binary stream. A line is cut after LONGEST + 1 bytes, which is enough to see that it is too long."""
+    """Yield lines, cut after LONGEST + 1 bytes. This is enough to see that a line is too long."""
     while line := stream.readline(LONGEST + 1):
         rest = line
         while len(rest) > LONGEST and not rest.endswith(b"\n"):
@@ -126,8 +121,9 @@ def check_lines(
 ) -> CheckedFile:
     """Check the descriptor on each line. Equal lines are checked once.
 
-    `legal`: a dictionary for the descriptors without errors, as in `check_lines_file`. Raises FileError if the different lines
-    do not fit into memory.
+    `legal`: receives the descriptors without errors, by line number.
+
+    Raises FileError if the different lines do not fit into memory.
     """
     seen: dict[bytes, tuple[int, int]] = {}  # the first line number and the number of equal lines
     kept, free = 0, available_memory()
@@ -167,7 +163,7 @@ class _LinesCheck:
         self.broken = 0
 
     def line(self, raw: bytes, number: int, count: int) -> None:
-        """Check one line of the file. `number`: number of the line, at its first occurrence. `count`: number of occurrences."""
+        """Check a line that occurs `count` times, first at line `number`."""
         try:
             if len(raw) > LONGEST:
                 raise FileError(f"is longer than {LONGEST} bytes, the limit for a descriptor")
@@ -187,10 +183,6 @@ class _LinesCheck:
         self.add_problems(reading.problems)
 
     def descriptor(self, reading: Reading, number: int, count: int) -> None:
-        """Check the descriptor on line `number`, which occurs `count` times.
-
-        Raises EnoughError if there are too many problems or findings.
-        """
         value = reading.document.value
         part = read_dispatchable(reading, "", ()) if kind_of(value) == "descriptor" else _numbered(value)
         if isinstance(part, ForeignPart):
@@ -214,7 +206,6 @@ class _LinesCheck:
         self.problems.append(FileProblem(file=self.file, line=number, message=message))
 
     def add_problems(self, problems: Sequence[FileProblem]) -> None:
-        """Add the problems of a line to the result. After SHOWN lines with problems, further ones are only counted."""
         if problems:
             self.broken += 1
             if self.broken <= SHOWN:
@@ -238,10 +229,7 @@ class _LinesCheck:
 
 
 def _numbered(value: object) -> ForeignPart | None:
-    """Return a ForeignPart if a descriptor's type is a number instead of a name, else None.
-
-    dmlgather_dump.h writes the number of an operator that is newer than the header.
-    """
+    """Return a ForeignPart if the type is a number. dmlgather_dump.h writes one for operators newer than its header."""
     number = value.get("type") if isinstance(value, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number in {0, *NUMBERS.values()}:
         return None

@@ -25,15 +25,15 @@ from dmlgather.wording import closest, shown_value
 _NO_OPERATOR = f"{PREFIX}INVALID"
 
 LABEL = "name"
-"""The JSON key with a user's name for a single descriptor, in a file or on a line of its own."""
+"""JSON key of the user's name for a single descriptor."""
 
 
 class Dispatchable(NamedTuple):
-    """An operator in a file, with its descriptor: an entry of a model's "dispatchables", or a single descriptor.
+    """An entry of a model's "dispatchables", or a single descriptor with an empty `name`.
 
-    `name`: name of the dispatchable; empty for a single descriptor. `outer_path`, `type_path`, `path`: places in the file of
-    the dispatchable, of the operator's name, and of the operator's structure. `initial_bindings`: the resources that are bound
-    at initialisation. `label`: the "name" of a single descriptor.
+    `type_path`, `path`: places of the operator's name, and of its structure.
+    `initial_bindings`: resources that are bound at initialisation.
+    `label`: "name" of a single descriptor.
     """
 
     name: str
@@ -46,17 +46,17 @@ class Dispatchable(NamedTuple):
 
     @property
     def tensors(self) -> dict[str, BufferTensorDesc]:
-        """Return the operator's tensors by the names in directml.h, such as "InputTensor"."""
+        """The tensors by their names in directml.h."""
         return {wire_name(field): self.desc.tensor(field) for field in self.desc.operator.tensors}
 
     @property
     def subject(self) -> str:
-        """Return the part of the file that paths in findings start at: "dispatchables.NAME", or the `label`."""
+        """Start of the paths in findings: "dispatchables.NAME", or the `label`."""
         return f"dispatchables.{self.name}" if self.name else self.label
 
 
 def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable | ForeignPart | None:
-    """Return the dispatchable at `path` in the file. If it cannot be read, report why and return None."""
+    """Return the dispatchable at `path`. If it cannot be read, report why and return None."""
     value = reading.value_at(path)
     if not isinstance(value, dict):
         reading.report_problem(path, 'expected an object {"type": "DML_OPERATOR_…", "desc": {…}}')
@@ -89,7 +89,7 @@ def read_dispatchable(reading: Reading, name: str, path: Path) -> Dispatchable |
 
 
 def read_label(reading: Reading, value: dict[str, Any]) -> None:
-    """Read the "name" of a single descriptor. Problems and findings of the descriptor show it as their subject."""
+    """Use the "name" of a single descriptor as the subject of its problems and findings."""
     label = value.get(LABEL, "")
     if isinstance(label, str):
         reading.subject = label
@@ -121,10 +121,6 @@ def _operator(reading: Reading, name: object, path: Path) -> Operator | ForeignP
 
 
 def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Iterable[str]) -> Structure | None:
-    """Return the JSON object at `path` as a structure of DirectML. If it is invalid, report the problems and return None.
-
-    `kind`: class of the structure. `ignored`: keys that are skipped.
-    """
     value = reading.value_at(path)
     if not isinstance(value, dict):
         reading.report_problem(
@@ -150,7 +146,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Ite
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report keys that are not fields of the structure in directml.h. The fields' names in Python are not allowed in files."""
+    """Report keys that are not fields in directml.h. Files may not use the fields' names in Python."""
     value = reading.value_at(path)
     if not value.keys() <= _known_names(kind):
         known = wire.names(kind)
@@ -165,13 +161,10 @@ def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
 
 
 def _check_enums(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report enumeration values that are written as numbers. Pydantic accepts numbers, but DxDispatch reads only names.
-
-    Numbers that are no value of the enumeration are left to Pydantic, which reports them.
-    """
+    """Report enumeration values that are numbers: Pydantic accepts them, but DxDispatch reads only names."""
     value = reading.value_at(path)
     for key, members in _enums(kind).items():
-        if type(value.get(key)) is int and value[key] in members.values():
+        if type(value.get(key)) is int and value[key] in members.values():  # Pydantic reports other numbers
             expected = f"expected one of {', '.join(members)} in double quotes"
             reading.report_problem((*path, key), f"{expected}, got {shown_value(value[key])}: DxDispatch reads no numbers here")
     for tensor in _tensor_paths(value, kind, path):
@@ -187,10 +180,6 @@ def _tensor_paths(value: Mapping[str, Any], kind: type[Structure], path: Path) -
 
 @cache
 def _enums(kind: type[Structure]) -> Mapping[str, Mapping[str, int]]:
-    """Return the enumeration of each enumeration field of a structure, as a dictionary from name to number.
-
-    The fields have their names in directml.h.
-    """
     fields = ((field.alias or name, field.annotation) for name, field in kind.model_fields.items())
     return {
         key: {name: member.value for name, member in annotation.__members__.items()}

@@ -1,4 +1,4 @@
-"""JSON Schemas of descriptors and models. They are generated from the classes that read these files."""
+"""JSON Schemas of descriptors and models, made from the classes that read these files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _any_operator() -> Any:
 
 
 def _foreign() -> Any:
-    """Return a Pydantic class for dispatchables that dmlgather does not support, so that the schema allows them."""
+    """Return a Pydantic class for unsupported dispatchables, which the schema allows."""
     operators = [name for name in (*NUMBERS, *ALIASES) if name not in OPERATORS]
     names = cast("Any", Literal)[*operators, *(name.removeprefix(PREFIX) for name in operators), *DISPATCHABLES]
     return create_model(
@@ -66,7 +66,7 @@ def _operator_class(operator: Operator) -> Any:
 
 
 def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
-    """Complete a schema: add a title, the schema dialect, and the alternative spellings that the reader accepts."""
+    """Add a title, the schema dialect, and the alternative spellings that the reader accepts."""
     definitions = schema["$defs"]
     for definition in definitions.values():
         properties = definition["properties"]

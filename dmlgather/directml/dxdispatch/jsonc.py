@@ -1,13 +1,11 @@
-"""Parser for JSON with comments and trailing commas, as in DxDispatch's model files, with the position of each value.
+"""Parser for JSON with comments and trailing commas, with the position of each value.
 
     document = Document('{"Sizes": [1, 2]} // two dimensions')
     document.value                               # plain dicts, lists, str, int, float, bool and None
     document.position(("Sizes", 1))              # Position(line=1, column=14)
 
-Standard JSON otherwise: UTF-8 strings in double quotes, no NaN literals, no duplicate keys. Integers are exact at any size.
-
-Python's own parser reads plain JSON. The slower reader below handles comments and positions. It runs only if Python's parser
-refuses the text, or if someone asks for a position, which is rare in correct files.
+Duplicate keys are refused, and integers are exact. Python's own parser reads plain JSON. The slower reader below runs only if
+Python's parser refuses the text, or if someone asks for a position.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from typing import Any
 from dmlgather.files import Position
 
 DEPTH_LIMIT = 100
-"""The deepest nesting of arrays and objects that is read. A model needs seven levels."""
+"""Deepest nesting that is read. A model needs seven levels."""
 
 DIGITS_LIMIT = 400
-"""The largest number of digits of an integer. Integers up to float64's maximum have 309, and Python converts at most 4300."""
+"""Most digits of an integer. Integers up to float64's maximum have 309, and Python converts at most 4300."""
 
 _BLANK = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
 _DIGITS = r"(?P<number>-?+(?:0|[1-9][0-9]*+)(?P<fraction>(?:\.[0-9]++)?+(?:[eE][-+]?+[0-9]++)?+))(?![0-9A-Za-z_.+-])"
@@ -46,11 +44,11 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 _LITERALS = {"true": True, "false": False, "null": None}
 
 Path = tuple[str | int, ...]
-"""The place of a value in a JSON text: the keys and indices that lead to it from the root."""
+"""Keys and indices that lead from the root of a JSON text to a value."""
 
 
 class JsonError(ValueError):
-    """A text is not valid JSON with comments. `position`: line and column of the fault."""
+    """A text is not valid JSON with comments."""
 
     def __init__(self, message: str, position: Position) -> None:
         super().__init__(message)
@@ -58,8 +56,6 @@ class JsonError(ValueError):
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that knows the offset of each of its keys and values in the text."""
-
     def __init__(self) -> None:
         super().__init__()
         self.key_offsets: dict[str, int] = {}
@@ -67,18 +63,15 @@ class _Object(dict[str, Any]):
 
 
 class _Array(list[Any]):
-    """A JSON array that knows the offset of each of its elements in the text."""
-
     def __init__(self) -> None:
         super().__init__()
         self.value_offsets = array("Q")
 
 
 class Document:
-    """A parsed JSON text: its value, and the line and column of each part.
+    """A parsed JSON text. Raises JsonError if it is not valid.
 
-    `lines_before`: number of lines in the file before the text, if the text is a part of a file. Raises JsonError, with the
-    position, if the text is not valid.
+    `lines_before`: number of lines before the text in its file.
     """
 
     def __init__(self, text: str, lines_before: int = 0) -> None:
@@ -90,17 +83,11 @@ class Document:
 
     @cached_property
     def _with_offsets(self) -> tuple[Any, int]:
-        """Parse the text again with the slow parser.
-
-        Return the value and its offset in the text. Objects and arrays in the value know the offsets of their parts.
-        """
+        """The value and its offset, from the slow parser. Objects and arrays know their parts' offsets."""
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
-        """Return line and column of the value at `path`, or of its key.
-
-        For a missing value, return those of the nearest parent.
-        """
+        """Return the position of the value at `path`, or of its key. For a missing value, return that of the nearest parent."""
         value, offset = self._with_offsets
         for number, step in enumerate(path):
             if isinstance(value, _Object) and step in value and isinstance(step, str):
@@ -123,7 +110,7 @@ class Document:
 
 
 def _plain(text: str) -> Any:
-    """Parse plain JSON with Python's parser. Raises ValueError for a text that `_Reader` refuses or reads differently."""
+    """Parse plain JSON. Raises ValueError for a text that `_Reader` refuses or reads differently."""
     if "\\u" in text or _LONG_NUMBER.search(text):
         raise ValueError
     value = _PLAIN.decode(text)
@@ -140,7 +127,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _finite(text: str) -> float:
-    """Return a number from its text. Raises ValueError for NaN, Infinity and -Infinity, which Python's parser accepts."""
+    """Return a number. Raises ValueError for NaN and Infinity, which Python's parser accepts."""
     value = float(text)
     if not isfinite(value):
         raise ValueError
@@ -161,11 +148,6 @@ _LONG_NUMBER = re.compile(f"(?<![0-9])[0-9]{{{DIGITS_LIMIT + 1}}}")  # the lookb
 
 
 class _Reader:
-    """A parser for JSON with comments and trailing commas. Its methods raise JsonError.
-
-    `at`: offset of the next character in the text.
-    """
-
     def __init__(self, text: str, locate: Callable[[int], Position]) -> None:
         self.text, self.locate, self.at, self.depth = text, locate, 0, 0
 
@@ -277,7 +259,6 @@ class _Reader:
         return value
 
     def other(self, first: str) -> Any:
-        """Read a number, true, false or null, which starts with the character `first`. Raises JsonError for any other text."""
         word = _WORD.match(self.text, self.at)
         if word is not None and word[0] in _LITERALS:
             self.at = word.end()

@@ -26,22 +26,19 @@ from dmlgather.model_formats import recognised
 from dmlgather.wording import closest
 
 SECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {"resources": dict, "dispatchables": dict, "commands": list}
-"""The sections of a model file, and the JSON type of each: object or array."""
 
 Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """The result of reading and checking a file: its parts, problems and findings. With problems or errors, it cannot be run.
+    """The result of reading and checking a file. With problems or errors, it cannot be run.
 
-    `kind`: "model" or "descriptor"; "descriptors" for a stream, a file with one descriptor per line; "foreign" for text that
-    has nothing to do with DirectML, and for models in other formats; "unreadable" if the file is not text. `resources`,
-    `dispatchables`, `commands`: the parts that could be read, by name or in order. A single descriptor is a dispatchable with
-    an empty name. `problems`: reasons why parts could not be read. `findings`: violations of rules. `refusals`: reasons why
-    commands cannot be executed, because they use a part that dmlgather does not support. `descriptors`: number of descriptors
-    in a stream. The descriptors themselves are not kept. `left_out`: number of lines in a stream that have no legal descriptor.
-    `lines`: text of each line with problems or findings, by line number from 1, only for streams and standard input.
+    `kind`: "descriptors" means a stream; "foreign", another format; "unreadable", no text.
+    `dispatchables`: a single descriptor has an empty name. Those of a stream are not kept.
+    `refusals`: commands that cannot be executed, because they use an unsupported part.
+    `left_out`: number of lines in a stream without a legal descriptor.
+    `lines`: reported lines of streams and standard input, by line number from 1.
     """
 
     file: str
@@ -58,26 +55,23 @@ class CheckedFile:
 
     @property
     def errors(self) -> tuple[LocatedFinding, ...]:
-        """Return the findings of severity ERROR."""
+        """The findings of severity ERROR."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     def buffer_bindings(self, dispatch: Dispatch) -> tuple[dict[str, BufferBinding], dict[str, BufferBinding]]:
-        """Return what a dispatch command binds at execution, and what its dispatchable binds at initialisation.
-
-        The keys of both dictionaries are the names of tensors in directml.h, such as "InputTensor". The file must be `ok`.
-        """
+        """Return the bindings of a dispatch at execution, and those at initialisation. The file must be `ok`."""
         dispatchable = self.dispatchables[dispatch.dispatchable]
         at_execution = bindings.buffer_bindings(dispatchable.tensors, dispatch.bindings, self.resources)
         return at_execution, bindings.buffer_bindings(dispatchable.tensors, dispatchable.initial_bindings, self.resources)
 
     @property
     def ok(self) -> bool:
-        """Return True if the file has no problems and no errors. It can then be run, unless there are `refusals`."""
+        """True if there are no problems and no errors. The file can be run, unless there are `refusals`."""
         return not self.problems and not self.errors
 
 
 def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside: bool = False) -> CheckedFile:
-    """Read a file and check all of it at a feature level. Raises ValueError for an unknown level.
+    """Read and check a file at a feature level. Raises ValueError for an unknown level.
 
     `allow_outside`: True if initial values may come from files outside the model's folder and the current folder.
     """
@@ -93,7 +87,7 @@ def check_file(path: FilePath, level: str | FeatureLevel = "6_4", allow_outside:
 
 
 def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) -> CheckedFile:
-    """Check the text of a file at a feature level. `file`: name of the file. `files`: access to files with initial values."""
+    """Check the text of a file at a feature level."""
     try:
         document = Document(text)
     except JsonError as error:
@@ -114,16 +108,13 @@ def check_text(file: str, text: str, files: SourceFiles, level: FeatureLevel) ->
 
 
 def unchecked(file: str, kind: Kind, message: str, position: Position | None = None) -> CheckedFile:
-    """Return a result with one problem for a file that cannot be checked.
-
-    `message`, `position`: text and place of the problem.
-    """
+    """Return the result for a file that cannot be checked. It has one problem."""
     line, column = position or (None, None)
     return CheckedFile(file, kind, problems=(FileProblem(file=file, line=line, column=column, message=message),))
 
 
 def kind_of(value: object) -> Kind:
-    """Return what a parsed JSON file is: "model", "descriptor" or "foreign" (neither of them)."""
+    """Return the kind of a parsed JSON file: "model", "descriptor" or "foreign"."""
     if not isinstance(value, dict):
         return "foreign"
     if not SECTIONS.keys().isdisjoint(value):
@@ -161,10 +152,10 @@ class _ModelCheck:
         self.dispatchables: dict[str, Dispatchable] = {}
         self.commands: list[Command] = []
         self.foreign: dict[tuple[str, str], ForeignPart] = {}
-        """The parts that dmlgather does not support, by section and name."""
+        """Unsupported parts, by section and name."""
         self.refusals: list[FileProblem] = []
         self.invalid_tensors: dict[str, set[str]] = {}
-        """The tensors that break a rule DML1xx, by name of the dispatchable."""
+        """Tensors with DML1xx findings, by dispatchable."""
 
     def checked(self) -> CheckedFile:
         with suppress(EnoughError):
@@ -181,7 +172,6 @@ class _ModelCheck:
         )
 
     def check(self) -> None:
-        """Read and check all sections of the model. Raises EnoughError if there are too many problems or findings."""
         for key in self.root:
             if key not in SECTIONS:
                 self.reading.report_unknown_key((key,), SECTIONS)
@@ -204,10 +194,7 @@ class _ModelCheck:
         part.note(self.reading)
 
     def refuse(self, section: str, name: str, path: Path) -> None:
-        """Record that the command at `path` cannot be executed if it uses a part that dmlgather does not support.
-
-        `section`, `name`: the part that the command uses.
-        """
+        """Record that the command at `path` cannot be executed if it uses an unsupported part."""
         part = self.foreign.get((section, name))
         if part is not None:
             self.refusals.append(self.reading.problem_at(path, part.refusal(repr(name))))
@@ -277,14 +264,14 @@ class _ModelCheck:
 
 
 SUFFIXES = (".npy", ".bin", ".dat")
-"""The suffixes of files that can hold an output: .npy files, and files of raw bytes."""
+"""Suffixes of files that can hold an output."""
 
 
 class DispatchOutput(NamedTuple):
     """The output of one dispatch command.
 
-    `bound`: the part of a resource that the output is bound to. `writes`: the writeFile commands that write the output to a
-    file. `replaced_by`: number of the first later dispatch command that writes to the same resource, or None.
+    `writes`: commands that write it to a file.
+    `replaced_by`: number of the next dispatch command that writes to the same resource.
     """
 
     command: Dispatch
@@ -294,15 +281,12 @@ class DispatchOutput(NamedTuple):
 
     @property
     def in_file(self) -> bool:
-        """Return True if the model writes the output to a file that can be compared."""
+        """True if the model writes the output to a file that can be compared."""
         return any(write.target.lower().endswith(SUFFIXES) for write in self.writes)
 
 
 def dispatch_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the output of each dispatch command of a model.
-
-    The keys are the positions of the commands in the model, from 0.
-    """
+    """Return the output of each dispatch command, by its number from 0."""
     outputs: dict[int, DispatchOutput] = {}
     last: dict[str, int] = {}
     for number, command in enumerate(model.commands):

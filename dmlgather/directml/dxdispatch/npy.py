@@ -29,11 +29,10 @@ _TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if it
 
 @dataclass(frozen=True)
 class StoredValues(Values):
-    """Initial values that are stored in a file. The file is read when `write` copies them.
+    """Initial values in a file, which `write` reads.
 
-    `offset`: position of the first value in the file, in bytes. `stored`: NumPy type of the values in the file; it may be
-    big-endian. `shape`: shape in the .npy file, or [count] for raw bytes. `fortran_order`: True if the values are in
-    column-major order.
+    `offset`: position of the first value in the file, in bytes.
+    `stored`: NumPy type in the file; it may be big-endian.
     """
 
     data_type: DataType
@@ -46,17 +45,10 @@ class StoredValues(Values):
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the size of the temporary copy that `write` needs for a file in column-major order, in bytes.
-
-        Otherwise return 0.
-        """
         return self.bytes if self.fortran_order else 0
 
     def write(self, out: NDArray[Any]) -> None:
-        """Read the values from the file into the array `out` of shape [count], in row-major order.
-
-        Raises FileError if the file has become shorter since it was checked.
-        """
+        """Read the values into `out`, of shape [count]. Raises FileError if the file has become shorter."""
         import numpy as np
 
         with open_regular(self.path) as (file, _):
@@ -71,10 +63,7 @@ class StoredValues(Values):
 
 
 def read_npy(path: Path) -> StoredValues:
-    """Return the description of the values in a .npy file. Only the header of the file is read.
-
-    Raises FileError if it is not a .npy file, or if its size contradicts its header.
-    """
+    """Return the values of a .npy file. Only its header is read. Raises FileError if it cannot be used."""
     with open_regular(path) as (file, size):
         shape, fortran_order, dtype = read_header(file)
         offset = file.tell()
@@ -96,10 +85,7 @@ def read_npy(path: Path) -> StoredValues:
 
 
 def read_raw(path: Path, data_type: DataType) -> StoredValues:
-    """Return the description of the values in a file of raw little-endian elements without padding.
-
-    Raises FileError if the file is empty, or if its size is not a multiple of the element size.
-    """
+    """Return the values of a file of raw little-endian elements. Raises FileError if it cannot be used."""
     with open_regular(path) as (_, size):
         pass
     if size == 0:
@@ -113,7 +99,7 @@ def read_raw(path: Path, data_type: DataType) -> StoredValues:
 
 
 def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
-    """Write an array as a .npy file in the form that DxDispatch reads: version 1.0, C order, little-endian."""
+    """Write a .npy file in the form that DxDispatch reads: version 1.0, C order, little-endian."""
     import numpy as np
     from numpy.lib import format as npy_format
 
@@ -124,10 +110,9 @@ def write_npy(array: NDArray[Any], file: BinaryIO) -> None:
 
 
 def read_header(file: io.BufferedReader) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return the shape from the header of a .npy file, whether the order is Fortran's, and the data type.
+    """Return shape, Fortran order and data type of a .npy file, and leave `file` at the first element.
 
-    Afterwards, the position in `file` is that of the first element. Raises FileError if it is not a .npy file of version 1.0 or
-    2.0.
+    Raises FileError if it is not a .npy file of version 1.0 or 2.0.
     """
     from numpy.lib import format as npy_format
 
@@ -165,23 +150,22 @@ _NO_VALUES = {
         "is a container with a format of its own, not raw elements: save the array as .npy with numpy.save",
     ),
 }
-"""The reason why files with these suffixes cannot be read as initial values. Other files are .npy files or raw elements."""
 
 
 @dataclass(frozen=True)
 class SourceFiles:
     """Access to the files with initial values that a model names.
 
-    `folder`: folder of the model. `allow_outside`: True if files outside this folder and the current folder may be read.
+    `allow_outside`: True if they may be outside the model's `folder` and the current folder.
     """
 
     folder: Path
     allow_outside: bool = False
 
     def resolve(self, source: str) -> Path:
-        """Return the path of a file that a model names. It is searched in the model's folder, then in the current folder.
+        """Return the path of a file in the model's folder, else in the current folder.
 
-        Raises FileError if `allow_outside` is False and the path, with links resolved, leads out of both folders.
+        Raises FileError if the path, with links resolved, leads out of both folders and this is not allowed.
         """
         beside = self.folder / source
         file = beside if os.path.lexists(beside) else Path(source)
@@ -193,10 +177,9 @@ class SourceFiles:
         return file
 
     def values(self, source: str, data_type: DataType) -> Values:
-        """Return the description of the initial values in a file. Raises FileError if the file cannot be used.
+        """Return the initial values in a file. Raises FileError if it cannot be used.
 
-        `data_type`: data type of the values according to the model, or UNKNOWN if it states none. Files of raw elements need
-        it.
+        `data_type`: the stated type, or UNKNOWN. Files of raw elements need it.
         """
         file = self.resolve(source)
         suffix = file.suffix.lower()

@@ -1,4 +1,4 @@
-"""Reading of one file: the parsed text, the problems and findings so far, and parts that dmlgather does not support."""
+"""Reading of one file: the parsed text, the problems and findings so far, and unsupported parts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _PATH_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
 MOST_LISTED = 1_000
-"""The largest number of problems of a file that are listed. Further problems are only counted."""
+"""Number of problems of a file that are listed. Further ones are only counted."""
 
 MOST_COUNTED = 10_000
-"""The number of problems or findings after which reading of a file stops, with EnoughError."""
+"""Number of problems or findings after which reading stops, with EnoughError."""
 
 MOST_ENTRIES = 1_000
-"""The largest number of entries in an array or object of a command or operator. Longer ones are reported as problems. Valid
-ones have at most eight entries."""
+"""Most entries of an array or object in a command or operator. Valid ones have at most eight."""
 
 
 class EnoughError(Exception):
@@ -39,24 +38,24 @@ class EnoughError(Exception):
 
 
 class Reading:
-    """A parsed file that is being read and checked, with the problems and findings reported so far."""
+    """A parsed file, and the problems and findings that were reported so far."""
 
     def __init__(self, file: str, document: Document) -> None:
         self.file, self.document = file, document
         self.subject = ""
-        """The user's name for a single descriptor, its "name" in the file. Empty for a model."""
+        """The "name" of a single descriptor. Empty for a model."""
         self.findings: list[LocatedFinding] = []
         self._problems: dict[tuple[Path, bool, str], FileProblem | None] = {}
-        """All problems so far, by place and message. The value is None for problems that are counted but not listed."""
+        """By place and message. The value is None for problems that are counted but not listed."""
 
     @property
     def problem_count(self) -> int:
-        """Return the number of problems so far, including those that are not listed."""
+        """Number of problems so far, including those that are not listed."""
         return len(self._problems)
 
     @property
     def problems(self) -> tuple[FileProblem, ...]:
-        """Return the listed problems. If there are more, the last entry states how many, or that reading stopped."""
+        """The listed problems. If there are more, the last entry states how many, or that reading stopped."""
         listed = tuple(problem for problem in self._problems.values() if problem is not None)
         more = self.problem_count - len(listed)
         if self.problem_count >= MOST_COUNTED:
@@ -77,7 +76,7 @@ class Reading:
         return value
 
     def report_problem(self, path: Path, message: str, key: bool = False) -> None:
-        """Report that the value at `path` cannot be read, and why (`message`). `key`: True if its key is at fault."""
+        """Report that the value at `path` cannot be read. `key`: True if its key is at fault."""
         identity = (path, key, message)
         if identity in self._problems:
             return
@@ -97,8 +96,8 @@ class Reading:
     def report_finding(self, finding: Finding, path: Path, subject: str = "", key: bool = False, lines: int = 1) -> None:
         """Report a finding about the value at `path`.
 
-        `subject`: the part of the file that the finding's own path starts at. `key`: True if the value's key is at fault.
-        `lines`: number of equal lines with this finding.
+        `subject`: the part of the file where the finding's own path starts.
+        `key`: True if the value's key is at fault.
         """
         line, column = self.document.position(path, key)
         self.findings.append(LocatedFinding.of(finding, self.file, line, column, shortened(subject), lines=lines))
@@ -106,20 +105,18 @@ class Reading:
             raise EnoughError
 
     def report_findings(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
-        """Report findings about the descriptor at `path`. Their own paths, such as "IndicesTensor.Sizes[2]", start there.
+        """Report findings about the descriptor at `path`. Their own paths start there.
 
-        `subject`: name of this part of the file. `whole`: place in the file for findings about the whole descriptor. `lines`:
-        number of equal lines with these findings.
+        `whole`: place for findings about the whole descriptor.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
             self.report_finding(finding, self.existing_path(path, steps) if steps else whole, subject, lines=lines)
 
     def existing_path(self, path: Path, steps: Iterable[str | int]) -> Path:
-        """Follow keys and indices from `path`, as far as they exist in the file. Return the resulting path.
+        """Follow keys and indices from `path` on, as far as they exist in the file. Return the resulting path.
 
-        Steps that do not exist in the file are skipped. Examples are missing fields, and the tags that Pydantic inserts for
-        unions. "Desc" is inserted if a tensor has the form {"Type": …, "Desc": {…}}.
+        Pydantic's tags for unions, for example, do not exist and are skipped. "Desc" is inserted for {"Type": …, "Desc": {…}}.
         """
         value = self.value_at(path)
         for step in steps:
@@ -131,10 +128,9 @@ class Reading:
         return path
 
     def validated(self, kind: TypeAdapter[T], path: Path, also: Iterable[str] = ()) -> T | None:
-        """Validate the JSON object at `path` with Pydantic and return it as `kind`.
+        """Return the JSON object at `path` as a WirePart. If it is invalid, report why and return None.
 
-        If it is invalid, report why and return None. `kind`: a WirePart (a class for a JSON object of a model), or a union of
-        several. `also`: further allowed keys.
+        `also`: further allowed keys.
         """
         if not self.check_lengths(path):
             return None
@@ -147,10 +143,7 @@ class Reading:
         return part
 
     def check_lengths(self, path: Path) -> bool:
-        """Return True if no array or object in the value at `path` has too many entries. Report the first one otherwise.
-
-        A list of initial values may have any length.
-        """
+        """Return True if no array or object at `path` has too many entries. Otherwise report the first one."""
         pending = [(path, self.value_at(path))]
         for at, value in pending:
             if not isinstance(value, list | dict) or (at[-1:] == ("initialValues",) and isinstance(value, list)):
@@ -165,8 +158,8 @@ class Reading:
     def report_invalid(self, error: ValidationError, path: Path, known: Iterable[str], skip: Iterable[str] = ()) -> None:
         """Report Pydantic's errors about the value at `path` as problems.
 
-        `known`: the names of allowed keys, to recognise a misspelt key if a field is missing. `skip`: types of Pydantic errors
-        that are not reported.
+        `known`: allowed keys, to recognise misspelt ones.
+        `skip`: types of errors that are not reported.
         """
         for item in error.errors(include_url=False):
             if item["type"] in skip:
@@ -180,10 +173,7 @@ class Reading:
             self.report_problem(location, in_words(item))
 
     def report_unknown_keys(self, part: Any, path: Path, also: Iterable[str] = ()) -> None:
-        """Report unknown keys in a JSON object that was read as `part`, and in the objects inside it.
-
-        `also`: further allowed keys.
-        """
+        """Report unknown keys in an object that was read as `part`, and in the objects inside it."""
         if isinstance(part, WirePart):
             known = names(type(part))
             for key in part.model_extra or ():
@@ -203,8 +193,7 @@ class Reading:
     def report_unknown_key(self, path: Path, known: Iterable[str]) -> None:
         """Report the unknown key at the end of `path`, unless it is a comment ("$schema", "_note").
 
-        A key that is similar to a key in `known` is probably misspelt, so it is reported as a problem. Any other key is
-        reported as a finding.
+        It is a problem if it is similar to a known key, else a finding.
         """
         key = str(path[-1])
         if key.startswith(("$", "_")):
@@ -223,34 +212,26 @@ class Reading:
 
 
 def unknown(word: str, similar: str) -> str:
-    """Return the message about an unknown name `word` that is probably a misspelling of `similar`."""
+    """Return the message about an unknown name that is similar to a known one."""
     return f"unknown name {word!r}; did you mean {similar!r}?"
 
 
 DISPATCHABLES = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlSerializedGraph": "a serialized DirectML graph"}
-"""How messages call dispatchables that are not DirectML operators, by the type in the model."""
+"""Words for dispatchables that are not DirectML operators, by type."""
 
 CONSTANTS = "a list of typed constants for HLSL shaders"
-"""How messages call a resource that is not a buffer. dmlgather does not support it."""
 
 OTHER = "DML804"
-"""The code of the finding that dmlgather does not support a part of a file."""
 
 
 class ForeignPart(NamedTuple):
-    """A part of a file that dmlgather does not support and leaves out: a dispatchable, descriptor or resource.
-
-    `what`: what it is, such as "DML_OPERATOR_GEMM" or "an ONNX model". `path`: place in the file where this is stated.
-    """
+    """A part of a file that dmlgather does not support, and leaves out. `what`: for example "an ONNX model"."""
 
     what: str
     path: Path
 
     def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
-        """Report, as a finding of severity NOTE, that the part is left out.
-
-        `subject`: name of the part. `lines`: number of equal lines with this part.
-        """
+        """Report a NOTE that the part is left out. `lines`: number of equal lines."""
         finding = CODES[OTHER].finding(
             dotted(self.path),
             expected="an operator that `dmlgather levels` lists",
@@ -260,6 +241,6 @@ class ForeignPart(NamedTuple):
         reading.report_finding(finding, self.path, subject, lines=lines)
 
     def refusal(self, name: str) -> str:
-        """Return the reason why commands that use this part cannot be executed. `name`: name of the part in the model."""
+        """Return the reason why commands that use this part cannot be executed."""
         known = alternatives(operator.name for operator in OPERATORS.values())
         return f"cannot be executed: {name} is {self.what}, and dmlgather executes only {known}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Resource(NamedTuple):
-    """A named buffer of `size` bytes. Initially, it has `values` from byte `offset` on, and zeros elsewhere."""
+    """A named buffer. It starts with `values` at byte `offset`, and zeros elsewhere. `size` is in bytes."""
 
     name: str
     values: Values
@@ -32,17 +32,17 @@ class Resource(NamedTuple):
 
     @property
     def data_type(self) -> DataType:
-        """Return the data type of the initial values. Print commands show the buffer's contents in this type."""
+        """Type of the initial values. Print commands show the buffer's contents in it."""
         return self.values.data_type
 
     @property
     def file(self) -> FilePath | None:
-        """Return the file with the initial values, or None if the model itself contains them."""
+        """The file with the initial values, or None if the model itself contains them."""
         return self.values.path if isinstance(self.values, npy.StoredValues) else None
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the size of the temporary memory that `buffer` needs, in bytes, apart from small constant amounts."""
+        """Temporary memory that `buffer` needs, in bytes, without small constant amounts."""
         return self.values.scratch_bytes + (0 if self._aligned else self.values.bytes)
 
     @property
@@ -50,7 +50,7 @@ class Resource(NamedTuple):
         return self.offset % self.data_type.bytes == 0
 
     def buffer(self) -> NDArray[np.uint8]:
-        """Return the initial contents as a new array of bytes, shape [size]. Raises FileError if a file cannot be read."""
+        """Return the initial contents, shape [size]. Raises FileError if a file cannot be read."""
         import numpy as np
 
         buffer = np.zeros(self.size, np.uint8)
@@ -66,10 +66,7 @@ class Resource(NamedTuple):
 
 
 def read_resource(reading: Reading, name: str, path: Path, files: SourceFiles) -> Resource | ForeignPart | None:
-    """Return the resource at `path` in the file. If it cannot be read, report why and return None.
-
-    `name`: name of the resource. `files`: access to files with initial values.
-    """
+    """Return the resource at `path`. If it cannot be read, report why and return None."""
     part = reading.validated(wire.RESOURCE, path)
     if part is None:
         return None

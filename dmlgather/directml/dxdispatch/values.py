@@ -1,4 +1,4 @@
-"""The initial values of a resource. Number and type are read with the model; the elements are computed only for a run."""
+"""The initial values of a resource. Number and type are read with the model; elements are computed only for a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 2**20
-"""The largest number of elements of a sequence that are computed at a time. This limits the temporary memory."""
+"""Elements of a sequence that are computed at a time. This limits the temporary memory."""
 
 _NAMED = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
@@ -36,14 +36,11 @@ _LETTERS = {
     DataType.UINT16: "H",
     DataType.UINT8: "B",
 }
-"""The format character of each type for `struct`. `struct` is used here because checking a file should not import NumPy."""
+"""Format characters of `struct`. Checking a file should not import NumPy."""
 
 
 class ValueFitError(ValueError):
-    """A value does not fit the resource's data type.
-
-    `index`: its position in the list of values, or None for a single value.
-    """
+    """A value does not fit the resource's data type. `index`: position in the list of values."""
 
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -51,29 +48,29 @@ class ValueFitError(ValueError):
 
 
 class Values(ABC):
-    """The base class of initial values: `count` values of one data type."""
+    """Initial values: `count` values of one data type."""
 
     data_type: DataType
     count: int
 
     @property
     def bytes(self) -> int:
-        """Return the size of all values, in bytes."""
+        """Size of all values, in bytes."""
         return self.count * self.data_type.bytes
 
     @property
     def scratch_bytes(self) -> int:
-        """Return the size of the temporary memory that `write` needs, in bytes, apart from small constant amounts."""
+        """Temporary memory that `write` needs, in bytes, without small constant amounts."""
         return 0
 
     @abstractmethod
     def write(self, out: NDArray[Any]) -> None:
-        """Write all values to the array `out`, which has shape [count] and type `dtype_of(data_type)`."""
+        """Write all values to `out`, which has shape [count] and type `dtype_of(data_type)`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Listed(Values):
-    """Values that the model lists: `[1, 2, "nan"]`. `packed`: the bytes of all values, little-endian."""
+    """Values that the model lists: `[1, 2, "nan"]`. `packed`: their bytes, little-endian."""
 
     data_type: DataType
     count: int
@@ -132,7 +129,7 @@ class Progression(Values):
 
 
 def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
-    """Convert a JSON list of values to a data type. Raises ValueFitError for the first value that does not fit."""
+    """Convert a JSON list of values. Raises ValueFitError for the first value that does not fit."""
     integral = data_type.index_type is not None
     if set(map(type, entries)) <= ({int} if integral else {int, float}):
         try:
@@ -150,12 +147,12 @@ def listed(data_type: DataType, entries: Sequence[Any]) -> Listed:
 
 
 def _packed(data_type: DataType, numbers: Sequence[float]) -> bytes:
-    """Return numbers as little-endian bytes of a data type. Raises struct.error or OverflowError if a number does not fit."""
+    """Return numbers as little-endian bytes. Raises struct.error or OverflowError if one does not fit."""
     return struct.pack(f"<{len(numbers)}{_LETTERS[data_type]}", *numbers)
 
 
 def scalar(data_type: DataType, entry: Any) -> Any:
-    """Convert a JSON value to an int, or to a float rounded to the data type. Raises ValueFitError if it does not fit."""
+    """Convert a JSON value to an int, or to a float rounded to the data type. Raises ValueFitError."""
     is_word = isinstance(entry, str) and entry.lower() in _NAMED
     if isinstance(entry, bool) or not (isinstance(entry, int | float) or is_word):
         hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(entry, str) else ""
@@ -189,10 +186,10 @@ def _limits(data_type: DataType) -> tuple[int, int]:
 
 
 def progression(data_type: DataType, count: int, start: Any, delta: Any) -> Progression:
-    """Return the sequence start, start + delta, … with `count` values.
+    """Return a sequence of `count` values. Raises ValueFitError if it leaves the range of the data type.
 
-    Raises ValueFitError if it leaves the range of the data type. Example: UINT8, start 250, delta 4. 250 and 254 fit. The value
-    with index (255 - 250) div 4 + 1 = 2 would be 258, which does not.
+    Example: UINT8, start 250, delta 4. 250 and 254 fit. The value with index (255 - 250) div 4 + 1 = 2 would be 258, which does
+    not.
     """
     sequence = Progression(data_type, count, start, delta)
     if data_type.index_type is not None:

@@ -1,6 +1,4 @@
-"""The JSON objects of a model file as Pydantic classes: keys, types and defaults. The reader and the JSON Schema use them.
-
-Rules that relate several values are checked where the values are used.
+"""The JSON objects of a model file as Pydantic classes. Rules that relate several values are checked elsewhere.
 
 Source: DxDispatch's guide and model schema (microsoft/DirectML, DxDispatch/doc/Guide.md and models/_schema.json).
 """
@@ -39,14 +37,14 @@ def _no_number(value: Any) -> Any:
 
 
 DataTypeName = Annotated[DataTypeField, BeforeValidator(plainly(_no_number))]
-"""A field for the name of a DataType, with or without the prefix "DML_TENSOR_DATA_TYPE_"."""
+"""The name of a DataType, with or without the prefix "DML_TENSOR_DATA_TYPE_"."""
 
 Scalar = Annotated[Any, WithJsonSchema({"type": ["number", "string"]})]
-"""A field for a value: a number, or "nan", "inf" or "-inf". The resource's data type decides which values are valid."""
+"""A number, or "nan", "inf" or "-inf". The resource's data type decides which are valid."""
 
 
 class WirePart(BuiltOnUse):
-    """The base class of JSON objects in a model file. Unknown keys are kept, so that they can be reported."""
+    """A JSON object in a model file. Unknown keys are kept, so that they can be reported."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -61,7 +59,7 @@ class WirePart(BuiltOnUse):
 
 @cache
 def names(kind: type[BaseModel]) -> tuple[str, ...]:
-    """Return the JSON keys of all fields of a Pydantic class."""
+    """Return the JSON keys of a class's fields."""
     return tuple(field.alias or name for name, field in kind.model_fields.items())
 
 
@@ -279,5 +277,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope.model_construct()
-"""The default values of all keys of Envelope, used for dispatchables that state none of them."""
+"""The envelope of a dispatchable that states no such keys."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart, config=ConfigDict(defer_build=True))

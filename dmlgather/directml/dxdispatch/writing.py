@@ -1,7 +1,6 @@
 """Writing of DxDispatch models, with their initial values in .npy files beside the model.
 
-DxDispatch on Windows can read the files. File names are ASCII without characters that Windows forbids, and relative to the
-model. The .npy files have version 1.0, C order and little-endian elements.
+File names are ASCII without characters that Windows forbids, and relative to the model.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from dmlgather.directml.validation import lower
 from dmlgather.files import FileError, staged, writing
 
 NAME = "case.json"
-"""The file name of the model in the folder of a saved case."""
+"""The model's file name in the folder of a saved case."""
 
 MOST_OUTSIDE = 2
-"""The largest distance of random indices from the valid range."""
+"""How far random indices may be out of range."""
 
 
 def model_path(case: Path) -> Path:
-    """Return the path of the model file of a saved case. `case`: the model file itself, or the folder that contains it."""
+    """Return the model file of a saved case. `case`: this file, or its folder."""
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
@@ -49,19 +48,17 @@ def beside(target: Path, name: str) -> str:
 
 
 def plain(name: str, longest: int = 40) -> str:
-    """Return a name in a form that file names may contain.
-
-    Characters that a system may forbid are replaced, and the result has at most `longest` characters.
-    """
+    """Return a name without characters that a file system may forbid."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:longest]
 
 
 def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) -> Path:
-    """Write a model and the initial values of its resources to files. Return the path of the model file.
+    """Write a model and the initial values of its resources. Return the path of the model file.
 
-    Parts that dmlgather does not support are left out. For each output that no command writes to a file, a writeFile command is
-    added at the end. This is impossible for outputs that another dispatch overwrites (`lost_outputs`). Raises FileError if a
-    file cannot be written, or if it would replace a file of the model or one of the files `made_from`. Then nothing is written.
+    Unsupported parts are left out. A writeFile command is added for each output without one, except `lost_outputs`.
+
+    Raises FileError if a file cannot be written, or would replace a file of the model or one of `made_from`. Then nothing is
+    written.
     """
     target = model_path(case)
     resources: dict[str, dict[str, Any]] = {}
@@ -83,16 +80,12 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
 
 
 def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the outputs that another dispatch overwrites before a command writes them to a file.
-
-    The keys are the positions of their dispatch commands in the model, from 0.
-    """
+    """Return the outputs that a later dispatch overwrites before they are written to a file, by command number."""
     outputs = dispatch_outputs(model).items()
     return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
 
 
 def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
-    """Yield a writeFile command for each output that no command writes to a file and no other dispatch overwrites."""
     for number, output in dispatch_outputs(model).items():
         if not output.in_file and output.replaced_by is None:
             name = beside(target, f"out{number}_{plain(output.command.dispatchable)}.replayed.npy")
@@ -102,8 +95,9 @@ def _added_commands(model: CheckedFile, target: Path) -> Iterator[WriteFile]:
 def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path, made_from: Iterable[Path] = ()) -> Path:
     """Write a model that runs the operator `desc` once and writes its output to a .npy file. Return the path of the model file.
 
-    `inputs`: the contents of each input tensor's buffer, an array of shape [count]. Raises FileError if a file cannot be
-    written, or if it would replace one of the files `made_from`. Then nothing is written.
+    `inputs`: contents of the input buffers, of shape [count].
+
+    Raises FileError if a file cannot be written, or would replace one of `made_from`. Then nothing is written.
     """
     target = model_path(case)
     resources: dict[str, Any] = {}
@@ -121,11 +115,7 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
 
 
 def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
-    """Write a model file with two commands: one runs the operator `desc`, and one writes its output to the file `written`.
-
-    `resources`: the JSON object with the model's resources. `bound`: the name of each tensor's resource, by the tensor's name
-    in directml.h. Raises FileError if `file` cannot be written.
-    """
+    """Write a model that runs `desc` once and writes its output to the file `written`. Raises FileError."""
     owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
     dispatchable = {**desc.document(), **({"bindings": {name: bound[name] for name in owned}} if owned else {})}
@@ -138,16 +128,13 @@ def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any],
 
 
 def sources(model: CheckedFile) -> list[Path]:
-    """Return the paths of all files of a model: the model file, and the files with initial values."""
+    """Return the paths of all files of a model."""
     files = [resource.file for resource in model.resources.values()]
     return [Path(model.file), *(file for file in files if file is not None)]
 
 
 def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
-    """Return the initial values of a resource as an array of shape [count].
-
-    Raises FileError if the file of the values cannot be read. The message names the model and this file.
-    """
+    """Return the initial values, of shape [count]. Raises FileError, which names the model and the file."""
     values = np.empty(resource.values.count, dtype_of(resource.data_type))
     try:
         resource.values.write(values)
@@ -162,10 +149,7 @@ def count(tensor: BufferTensorDesc) -> int:
 
 
 def random_inputs(desc: OperatorDesc, seed: int) -> list[NDArray[Any]]:
-    """Return random contents for the buffer of each input tensor: arrays of shape [count].
-
-    Data consist of random bits. Indices are random integers, and some of them are out of range.
-    """
+    """Return random contents for each input buffer, of shape [count]. Some indices are out of range."""
     random = np.random.default_rng(seed)
     limit = max((lookup.limit for lookup in lower(desc).lookups), default=1)
     inputs = []
@@ -219,14 +203,13 @@ def _source(source: BindingSource) -> str | dict[str, Any]:
 
 
 def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str) -> str:
-    """Write an array to a .npy file in the folder `stage`, with a name that fits the model file `target`. Return this name."""
     file = beside(target, f"{number}_{plain(name)}.npy")
     save(array, stage / file)
     return file
 
 
 def save(array: NDArray[Any], file: Path) -> None:
-    """Write a .npy file with `write_npy`. Raises FileError if it cannot be written."""
+    """Write a .npy file. Raises FileError."""
     with writing(file, ()) as stream:
         write_npy(array, stream)
 

@@ -14,14 +14,11 @@ from dmlgather.directml.operators.slices import SLICE, SLICE1
 _DECLARED = (GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, SLICE, SLICE1, DEPTH_TO_SPACE1, SPACE_TO_DEPTH1)
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType({operator.type: operator for operator in _DECLARED})
-"""The declarations of all supported operators, by name in DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
+"""All operators by their names in DML_OPERATOR_TYPE: "DML_OPERATOR_GATHER"."""
 
 
 def operator_named(name: object) -> Operator:
-    """Return the declaration of an operator by its name, "GATHER" or "DML_OPERATOR_GATHER".
-
-    Raises ValueError for an unknown name.
-    """
+    """Return the operator named "GATHER" or "DML_OPERATOR_GATHER". Raises ValueError for an unknown name."""
     full = name if isinstance(name, str) and name.startswith("DML_OPERATOR_") else f"DML_OPERATOR_{name}"
     operator = OPERATORS.get(full)
     if operator is None:

@@ -71,17 +71,14 @@ DEPTH_SPACE_RULES = (
 
 
 def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a DEPTH_TO_SPACE1: a copy between the two tensors, reshaped to the same dimensions by `blocks`."""
+    """Return the plan of a DEPTH_TO_SPACE1: a copy between the two tensors, reshaped to the same dimensions."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["input_tensor"], layouts["output_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": depth, "output_tensor": space}, depth.strides)
 
 
 def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B] in NumPy.
-
-    B is BlockSize. `_channel` computes the channel (row in the block, column in the block, c). Source: [DS1].
-    """
+    """Compute output[n, c, h, w] = input[n, (h mod B, w mod B, c), h div B, w div B], where B is BlockSize. Source: [DS1]."""
     import numpy as np
 
     output = np.empty(desc.output_tensor.sizes, data.dtype)
@@ -92,17 +89,14 @@ def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any
 
 
 def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a SPACE_TO_DEPTH1: the copy of `lower_depth_to_space1` in the opposite direction."""
+    """Return the plan of a SPACE_TO_DEPTH1: a copy in the opposite direction."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)
 
 
 def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w] in NumPy.
-
-    B is BlockSize. `_channel` computes the channel (row in the block, column in the block, c). Source: [SD1].
-    """
+    """Compute output[n, (h mod B, w mod B, c), h div B, w div B] = input[n, c, h, w], where B is BlockSize. Source: [SD1]."""
     import numpy as np
 
     output = np.empty(desc.output_tensor.sizes, data.dtype)
@@ -113,10 +107,9 @@ def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any
 
 
 def _channel(desc: DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc, channels: int, c: int, row: int, column: int) -> int:
-    """Return the channel that holds one element of a block in the tensor with more channels.
+    """Return the channel that holds one element of a block, in the tensor with more channels. Source: [DSO].
 
-    The element is at (`row`, `column`) of the block, in channel `c` of the other tensor, which has `channels` channels. Source:
-    [DSO].
+    In the other tensor, the element is in channel `c` of `channels`.
     """
     if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return (row * desc.block_size + column) * channels + c

@@ -57,8 +57,7 @@ def _output_fits(case: DescriptorCase[GatherOperatorDesc]) -> Iterator[Fault]:
         )
 
 
-def _left_of(count: int) -> str:
-    """Return a text that names the dimensions of IndicesTensor that do not hold indices. `count`: IndexDimensions."""
+def _without_indices(count: int) -> str:
     return ("all dimensions", "the dimensions before the last one", f"the dimensions before the last {count}")[min(count, 2)]
 
 
@@ -66,14 +65,14 @@ def _leading_index_dimensions(case: DescriptorCase[GatherOperatorDesc]) -> Itera
     data, indices, axis = case.desc.input_tensor.sizes, case.desc.indices_tensor.sizes, case.desc.axis
     batch = gather_batch(case.desc)
     count = case.desc.index_dimensions
-    remedy = f"set {_left_of(count)} of IndicesTensor to 1, or raise IndexDimensions"
+    remedy = f"set {_without_indices(count)} of IndicesTensor to 1, or raise IndexDimensions"
     if batch and batch[-1][0] >= axis:
         (start, first), sizes = batch[0], indices[batch[0][1] : batch[-1][1] + 1]
         yield Fault(
             f"IndicesTensor.Sizes[{first}]",
             expected=f"1, or at most {max(axis - start, 0)} batch dimensions, as InputTensor {braces(data)} has between its "
             f"leading 1s and Axis {axis}",
-            got=f"{counted(len(sizes), 'dimension')} {braces(sizes)}, of {_left_of(count)} of {braces(indices)}",
+            got=f"{counted(len(sizes), 'dimension')} {braces(sizes)}, of {_without_indices(count)} of {braces(indices)}",
             remedy=remedy,
         )
         return
@@ -141,7 +140,7 @@ GATHER_ELEMENTS_RULES = (
 def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
     """Return the plan of a GATHER: one lookup, which selects a position along Axis.
 
-    The index changes only along the index dimensions and the batch dimensions of the output, so other index strides are 0.
+    The index changes only along index dimensions and batch dimensions of the output, so other index strides are 0.
     """
     data, indices = layouts["input_tensor"], layouts["indices_tensor"]
     rank, axis, count = len(data.sizes), desc.axis, desc.index_dimensions
@@ -156,7 +155,7 @@ def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
 
 
 def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[lead…, i…, trail…] = input[lead…, indices[i…], trail…] in NumPy. The output gets leading 1s. Source: [G].
+    """Compute output[lead…, i…, trail…] = input[lead…, indices[i…], trail…] in NumPy, with leading 1s. Source: [G].
 
     In batch dimensions (`gather_batch`), each batch of the input has its own indices.
     """
@@ -175,10 +174,7 @@ def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDAr
 
 
 def lower_gather_elements(desc: GatherElementsOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a GATHER_ELEMENTS: one lookup, which selects a position along Axis.
-
-    IndicesTensor has the shape of the output, so each output element has an index of its own.
-    """
+    """Return the plan of a GATHER_ELEMENTS: each output element has its own index, a position along Axis."""
     in_strides = list(layouts["input_tensor"].strides)
     in_strides[desc.axis] = 0
     return plan(desc, layouts, in_strides, lookups=[lookup(desc, layouts, desc.axis, layouts["indices_tensor"].strides)])

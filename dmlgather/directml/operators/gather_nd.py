@@ -146,7 +146,7 @@ GATHER_ND1_RULES = _rules(batched=True)
 
 
 def indexed_axes(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the dimensions of InputTensor that are indexed: one for each component of an index tuple, in order."""
+    """Return the dimension of InputTensor that each component of an index tuple indexes."""
     return tuple(range(first_indexed(desc), first_indexed(desc) + tuple_size(desc)))
 
 
@@ -171,10 +171,7 @@ def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
 def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """Compute output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…] in NumPy.
 
-    Source: [GN], [GN1].
-
-    Only the last InputDimensionCount dimensions of the input and the last IndicesDimensionCount dimensions of the indices are
-    used. GATHER_ND has no batch dimensions b….
+    GATHER_ND has no batch dimensions b…. Source: [GN], [GN1].
     """
     import numpy as np
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Layouts = Mapping[str, Layout]
-"""The layout of each tensor of a descriptor, by field name ("input_tensor")."""
 
 
 def _index_type(desc: OperatorDesc) -> IndexType:
@@ -28,11 +27,7 @@ def _index_type(desc: OperatorDesc) -> IndexType:
 
 
 def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Sequence[int], component: int = 0) -> Lookup:
-    """Return a lookup of a plan: indices of IndicesTensor select positions along `axis` of InputTensor.
-
-    `index_strides`: strides of IndicesTensor along each dimension of OutputTensor, in elements. `component`: distance of the
-    first index that is read from the first element of IndicesTensor, in elements.
-    """
+    """Return the lookup with which IndicesTensor selects positions along `axis` of InputTensor; see `dmlgather.plan.lookup`."""
     return build_lookup(
         layouts["input_tensor"],
         layouts["indices_tensor"],
@@ -46,12 +41,7 @@ def lookup(desc: OperatorDesc, layouts: Layouts, axis: int, index_strides: Seque
 def plan(
     desc: OperatorDesc, layouts: Layouts, in_strides: Sequence[int], in_offset: int = 0, lookups: Sequence[Lookup] = ()
 ) -> IndexPlan:
-    """Return the plan that copies elements of InputTensor to OutputTensor.
-
-    `in_strides`: strides of InputTensor along each dimension of OutputTensor, in elements. `in_offset`: distance of the first
-    element that is read from the first element of InputTensor, in elements. `lookups`: the indices that the source address
-    depends on.
-    """
+    """Return the plan that copies elements of InputTensor to OutputTensor; see `dmlgather.plan.build`."""
     return build(
         layouts["input_tensor"],
         layouts["output_tensor"],
@@ -65,10 +55,7 @@ def plan(
 
 
 def position(value: Any, size: int) -> int:
-    """Return the position that an index selects in a dimension of `size` elements, as DirectML documents it.
-
-    `size` is added to a negative index. If the result is still out of range, it is replaced by the nearest valid position.
-    """
+    """Return the position that an index selects in a dimension of `size` elements, as DirectML documents it."""
     index = int(value)
     if index < 0:
         index += size
@@ -76,27 +63,20 @@ def position(value: Any, size: int) -> int:
 
 
 def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
-    """Return an empty tuple. Operators that read no indices use this function as their `lookup_axes`."""
+    """Return (), the `lookup_axes` of operators without indices."""
     return ()
 
 
 @dataclass(frozen=True)
 class Operator:
-    """The declaration of one operator. All other code reads the operator's properties from here.
+    """The declaration of one operator.
 
-    `name`, `value`: name and number in DML_OPERATOR_TYPE, such as "GATHER" and 67. `desc`: class of the operator's descriptors.
-    `introduced`: first feature level that has the operator. `inputs`: names of the fields with input tensors, in the order in
-    which DirectML binds them. `output`: name of the field with the output tensor. `rules`: the rules of this operator. The
-    rules for all tensors and for all operators apply, too.
-
-    The other fields are functions. Their first argument is a descriptor:
-
-    - `output_sizes` infers the sizes of the output from the other fields, which must be valid. For SLICE1, it returns the
-      largest allowed sizes. It returns None if the output would have more than DimensionCount dimensions.
-    - `lower` returns the plan of a valid descriptor, with the policy CLAMP. Its second argument is the layout of each tensor.
-    - `reference` is Microsoft's pseudocode in NumPy. It takes the input arrays, with Sizes as their shapes, and returns the
-      output array.
-    - `lookup_axes` returns, for each lookup of the plan, the dimension of InputTensor that the index selects a position on.
+    `value`: its number in DML_OPERATOR_TYPE. `inputs`: fields with input tensors, in the order in which DirectML binds them.
+    `rules`: those of this operator alone. `output_sizes`: returns the sizes that follow from the other fields, or None if there
+    are more than DimensionCount. For SLICE1, they are the largest allowed sizes. `lower`: returns the plan under CLAMP, given a
+    valid descriptor and the layouts of its tensors. `reference`: Microsoft's pseudocode in NumPy. It takes a descriptor and the
+    input arrays, with Sizes as their shapes. `lookup_axes`: returns the indexed dimension of InputTensor for each lookup of the
+    plan.
     """
 
     name: str
@@ -116,15 +96,15 @@ class Operator:
 
     @property
     def type(self) -> str:
-        """Return the full name in DML_OPERATOR_TYPE, such as "DML_OPERATOR_GATHER"."""
+        """Name in DML_OPERATOR_TYPE, such as "DML_OPERATOR_GATHER"."""
         return f"DML_OPERATOR_{self.name}"
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
-        """Return the names of all fields with tensors, in the order in which DirectML binds them: inputs, then the output."""
+        """Fields with tensors, in the order in which DirectML binds them."""
         return (*self.inputs, self.output)
 
     @property
     def table(self) -> tuple[Row, ...]:
-        """Return the operator's rows of the support table, oldest level first."""
+        """Rows of the support table, oldest level first."""
         return rows_of(self.name)

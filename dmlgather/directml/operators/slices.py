@@ -94,13 +94,11 @@ def _slice_reads(case: DescriptorCase[SliceOperatorDesc]) -> Iterator[Fault]:
 def _inside(axis: int, limit: int, step: int, entry: tuple[int, int, int]) -> str:
     """Return advice for a slice that leaves dimension `axis`: other values of its offset, stride or size.
 
-    A change of the size is named last.
+    `step`: number of elements that are inside now.
+    `entry`: offset, size and stride.
 
-    `limit`: size of the dimension. `step`: number of elements of the slice that are inside now. `entry`: offset, size and
-    stride of the slice.
-
-    Example: (offset, size, stride) is (2, 4, 3), and `limit` is 10. The last position is 2 + 3·3 = 11. With a stride of
-    (9 - 2) div 3 = 2, it is 8. With an offset of 9 - 3·3 = 0, it is 9.
+    Example: (offset, size, stride) is (2, 4, 3), and `limit` is 10. The last position is 2 + 3·3 = 11. With a stride of (9 - 2)
+    div 3 = 2, it is 8. With an offset of 9 - 3·3 = 0, it is 9.
     """
     offset, size, stride = entry
     values = []
@@ -159,8 +157,7 @@ def _window_yields(case: DescriptorCase[Slice1OperatorDesc]) -> Iterator[Fault]:
 
 
 _FORM = (*SIZES, "DML602")
-"""The value of `Rule.needs` for rules that compare offsets, sizes or strides with the tensors, dimension by dimension. Such a
-rule is skipped if one of these codes failed."""
+"""`Rule.needs` of rules that compare offsets, sizes or strides with the tensors."""
 
 _COMMON = (
     Rule("DML601", _array_lengths),
@@ -189,7 +186,7 @@ def _strided(desc: OperatorDesc, layouts: Layouts, starts: Sequence[int], steps:
 
 
 def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a SLICE: a copy that starts at Offsets and advances by Strides."""
+    """Return the plan of a SLICE."""
     return _strided(desc, layouts, desc.offsets, desc.strides)
 
 
@@ -204,20 +201,14 @@ def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]
 
 
 def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a SLICE1: a copy that starts at the first element of the window.
-
-    In dimensions with a negative stride, it starts at the last element.
-    """
+    """Return the plan of a SLICE1. With a negative stride, it starts at the end of the window."""
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     starts = [offset if stride > 0 else offset + size - 1 for offset, size, stride in windows]
     return _strided(desc, layouts, starts, desc.input_window_strides)
 
 
 def slice1_reference(desc: Slice1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[c] = window[|stride|·c] in NumPy. The window is reversed in dimensions with a negative stride.
-
-    Source: [S1].
-    """
+    """Compute output[c] = window[|stride|·c] in NumPy, with the window reversed for negative strides. Source: [S1]."""
     import numpy as np
 
     window = data

@@ -1,4 +1,4 @@
-"""Rules, the objects that rules check (a descriptor or a tensor, at a feature level), and the function that runs them."""
+"""Rules, the descriptors and tensors that they check, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
 class DescriptorCase(Generic[D_co]):
-    """The subject of an operator's rule: a descriptor, at a feature level.
-
-    `tensors`: its tensors, in the order in which DirectML binds them.
-    """
+    """A descriptor at a feature level, which rules of operators check."""
 
     __slots__ = ("desc", "level", "tensors")
 
@@ -31,7 +28,7 @@ class DescriptorCase(Generic[D_co]):
 
 
 class TensorCase(NamedTuple):
-    """The subject of a rule of tensors: one tensor of a descriptor, at a feature level."""
+    """A tensor of a descriptor at a feature level, which rules of tensors check."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -41,30 +38,22 @@ class TensorCase(NamedTuple):
 
     @property
     def operator(self) -> str:
-        """Return the operator's name in the support table, such as "GATHER"."""
+        """Name in the support table, such as "GATHER"."""
         return self.desc.operator.name
 
     @property
     def table(self) -> tuple[Row, ...]:
-        """Return the rows of the support table about the operator."""
+        """Rows of the support table for the operator."""
         return rows_of(self.operator)
 
     @property
     def row(self) -> Row | None:
-        """Return the row of the support table that is valid for the tensor at the level.
-
-        Return None if a later level introduced the operator.
-        """
+        """Row of the support table for the tensor, or None if the operator is newer than the level."""
         return row_at(self.operator, self.name, self.level)
 
 
 class Fault(NamedTuple):
-    """One violation of a rule, from which a Finding is made. Message and severity come from the rule's code.
-
-    `path`: the field at fault, such as "IndicesTensor.Sizes[2]". `expected`, `got`, `remedy`: what the rule requires, the
-    actual value, and how to fix it. `level`: the lowest feature level that accepts the value, if the rule depends on levels.
-    `source`: the document that states the rule, or None for that of the code.
-    """
+    """One violation of a rule, from which a Finding is made. `source`: None for that of the rule's code."""
 
     path: str
     expected: str
@@ -75,12 +64,12 @@ class Fault(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule: a code, and the function that checks descriptors or tensors.
+    """One rule.
 
-    `code`: the code, such as "DML302"; `CODES` has its message, severity and source. `check`: a function that takes a
-    DescriptorCase or a TensorCase and yields its faults. `needs`: codes of earlier rules. If one of them failed or was skipped,
-    this rule is skipped. `alternatives`: fields that may have a wrong value and so cause the fault. The remedy suggests values
-    for them. `about`: the optional field of a tensor that the rule checks. Tensors without this field are not checked.
+    `check`: takes a DescriptorCase or a TensorCase and yields its faults.
+    `needs`: codes of earlier rules. If one of them failed or was skipped, this rule is skipped.
+    `alternatives`: fields that may have a wrong value. The remedy suggests values for them.
+    `about`: an optional field of tensors. Tensors without it are not checked.
     """
 
     code: str
@@ -94,10 +83,7 @@ _DEFAULTS = {name: field.default for name, field in BufferTensorDesc.model_field
 
 
 class TensorRules:
-    """All rules of tensors.
-
-    `of` selects those that a tensor must obey: rules about optional fields apply only if it has them.
-    """
+    """All rules of tensors."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
@@ -117,10 +103,9 @@ class TensorRules:
 def run(
     rules: Iterable[Rule], case: DescriptorCase[OperatorDesc] | TensorCase, failed: set[str]
 ) -> Iterator[tuple[Rule, Finding]]:
-    """Check a case against `rules`, in order. Yield every finding together with its rule.
+    """Check a case against `rules`, in order. Yield every finding with its rule.
 
-    `failed`: codes of the rules that have failed or were skipped. A rule that needs one of these codes is skipped. The function
-    adds the code of each rule that it skips or that finds an ERROR.
+    A rule that needs a code in `failed` is skipped. The codes of rules that fail or are skipped are added to `failed`.
     """
     for rule in rules:
         if failed and not failed.isdisjoint(rule.needs):

@@ -33,7 +33,7 @@ def _introduced(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
 
 
 def _lowest_level(case: DescriptorCase[OperatorDesc]) -> FeatureLevel | None:
-    """Return the lowest level that takes the data types and dimension counts of all tensors. Return None if no level does."""
+    """Return the lowest level that takes the data types and dimension counts of all tensors, or None."""
     for level in sorted({row.level for row in case.desc.operator.table}):
         rows = [(row_at(tensor.operator, tensor.name, level), tensor.tensor) for tensor in case.tensors]
         if all(row and desc.data_type in row.data_types and desc.rank in row.dimension_counts for row, desc in rows):
@@ -65,16 +65,14 @@ _EXACT: dict[DataType, tuple[int, int]] = {
     **{DataType[f"INT{bits}"]: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
     **{DataType[f"UINT{bits}"]: (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
 }
-"""The range of integers that a data type represents exactly: the smallest and the largest one."""
+"""Range of the integers that a data type represents exactly."""
 
 
 def _replacement(case: TensorCase, row: Row) -> str:
     """Return the data types that a remedy suggests in place of a tensor's data type, as a text.
 
-    The types come from `row`, the row of the support table for the tensor. For indices, they are all its types. For
-    floating-point data, they are its floating-point types. For integer data, they are the types that represent all values
-    exactly. If there are none, the text names the type that represents most values, with its limit. It also names the lowest
-    feature level with a type that represents more of them.
+    They must represent all integers of the old type. If there are none, the text names the type that represents most of them,
+    and the lowest feature level with a better type.
     """
     data_type = case.tensor.data_type
     if data_type not in _EXACT or case.name == "IndicesTensor":
@@ -139,10 +137,7 @@ def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
 
 
 def _moved_fields(desc: OperatorDesc, count: int) -> str:
-    """Return the end of a remedy: how other fields change if `count` leading dimensions are added to InputTensor.
-
-    Example: ", and raise Axis by 2".
-    """
+    """Return how other fields change if InputTensor gets `count` more leading dimensions: ", and raise Axis by 2"."""
     if count <= 0:
         return ""
     if isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc):
@@ -183,10 +178,7 @@ def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperator
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """Compare a tensor's sizes with the expected ones. Yield one fault that lists all unequal dimensions, if there are any.
-
-    `path`: the field with the sizes. `reason`: where the expected sizes come from, as a text. `remedy`: how to fix the sizes.
-    """
+    """Compare a tensor's sizes with the expected ones. Yield at most one fault. `reason`: origin of the expected sizes."""
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
         differences = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)
@@ -199,10 +191,10 @@ def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason
 
 
 RANKS = ("DML204",)
-"""The value of `Rule.needs` for rules that compare tensors dimension by dimension: they need equal dimension counts."""
+"""`Rule.needs` of rules that compare tensors dimension by dimension."""
 
 SIZES = (*RANKS, "DML103")
-"""The value of `Rule.needs` for rules that compare tensors dimension by dimension and need sizes of at least 1."""
+"""`Rule.needs` of rules that also need sizes of at least 1."""
 
 OPERATOR_LEVEL = Rule("DML203", _introduced)
 

@@ -1,4 +1,4 @@
-"""The rules DML1xx. Each of them checks a single tensor."""
+"""The rules DML1xx, which check a single tensor."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dmlgather.plan import overlaps
 from dmlgather.wording import alternatives, braces, counted
 
 ELEMENT_LIMIT = 2**32 - 1
-"""The largest number of elements of a tensor. DirectML counts elements with 32 bits."""
+"""Element limit of a tensor. DirectML counts elements with 32 bits."""
 
 MEMORY_LIMIT = 2**48
-"""The largest memory that today's processors can address, in bytes."""
+"""Memory that today's processors can address, in bytes."""
 
 _LARGER_STRIDES = "each stride larger than the span of the dimensions with smaller strides"
 _NO_OVERLAP = f"leave Strides out for a packed output, or make {_LARGER_STRIDES}"
 
 
 def split_remedy(elements: int) -> str:
-    """Return advice for a tensor of more than ELEMENT_LIMIT elements. `elements`: number of its elements."""
+    """Return advice for a tensor of more than ELEMENT_LIMIT elements."""
     if elements > MEMORY_LIMIT:
         return "correct the sizes: no memory holds so many elements"
     return "split the tensor along a dimension and run the operator once per part"
@@ -225,10 +225,7 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
 
 
 def _collision(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return the coordinates of two elements with the same address, and this address.
-
-    There must be such elements. The function compares all addresses, so the tensor must be small.
-    """
+    """Return the coordinates of two elements with the same address, and this address. They must exist."""
     import numpy as np
 
     addresses = np.zeros((), np.int64)
