@@ -20,11 +20,9 @@ P = ParamSpec("P")
 
 
 class DescribedFunction(EagerFunction[P], Generic[P]):
-    """An eager function with two more methods, `to_directml` and `differences`.
+    """An eager function that can also return its DirectML descriptors.
 
-    They need only the shapes and types of the arrays. The decorated function returns a Request. Its field `problem_of` must be
-    a `functools.partial` of a class of problems, such as OpenVINOGather, so that the methods can make the problem without
-    running it.
+    The decorated function's Request must have a `functools.partial` of a problem class as `problem_of`.
     """
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
@@ -59,11 +57,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
     def _problem_maker(self, args: Any, kwargs: Any) -> partial[Any]:
-        """Return a function without arguments that makes the problem of a call.
-
-        It raises if the call breaks a rule of the operation. Raises TypeError for an argument that a descriptor cannot have,
-        such as out, and for an array argument without shape and type.
-        """
+        """Return a function without arguments that makes the call's problem, or raises if a rule is broken."""
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:

@@ -1,4 +1,4 @@
-"""Reads the version, attributes and ports of layers in OpenVINO's IR format, and checks them against the operation."""
+"""Reading of single layers in OpenVINO's IR format."""
 
 from __future__ import annotations
 
@@ -21,33 +21,26 @@ PRECISIONS = {
     "FP64": "f64",
     "UNSPECIFIED": None,
 }
-"""OpenVINO's name of an element type, by the `precision` of a port; None if the type is unknown.
-
-A precision that is not listed is the name in upper case, such as "I64" for i64.
-"""
+"""OpenVINO's element types by the `precision` of a port; None if unknown. Other precisions are the type in upper case."""
 
 MOST_DIMENSIONS = 64
-"""Largest rank of a port that is read; a higher rank is an error. NumPy has the same limit; DirectML's limit is 8."""
+"""Largest rank of a port, as in NumPy."""
 
 OPSETS = range(1, NEWEST_OPSET + 1)
-"""The numbers of the operation sets that are supported, such as 8 for "opset8"."""
+"""Operation sets that can be read."""
 
 PROBLEMS: Mapping[str, type[Any]] = {
     problem.name: problem
     for problem in (OpenVINOGather, OpenVINOGatherElements, OpenVINOGatherND, OpenVINOSlice, OpenVINOStridedSlice)
 }
-"""The problem class of each gather and slice operation, by the type of the layer.
-
-A class's fields have the names of the layer's inputs and attributes.
-"""
+"""Problem classes by the type of the layer. Their fields have the names of the layer's inputs and attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """One input or output of a layer.
 
-    `type`: OpenVINO's name of the element type, such as "f32"; None if unknown. `shape`: the sizes, with None for an unknown
-    size. If the port states no sizes, `shape` is None: the tensor is a scalar or has an unknown rank.
+    `type`: such as "f32"; None if unknown. `shape`: None if the port states no sizes. An unknown size is None.
     """
 
     id: int
@@ -57,11 +50,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of an IR file: an operation with its attributes and ports.
+    """One layer of an IR file.
 
-    `id`: the layer's number; None if the layer states none. `type`: the operation, such as "Gather". `opset`: the operation set
-    that defines the operation, such as "opset8". `data`: the operation's attributes as text. `line`: the line of the file; None
-    if unknown.
+    `type`: the operation, such as "Gather". `opset`: such as "opset8". `data`: the attributes as text.
     """
 
     id: int | None
@@ -79,10 +70,7 @@ class Layer:
 
 
 def read_layer(element: Element) -> Layer:
-    """Return the Layer that a <layer> element describes.
-
-    Raises IRError if an id is missing or is not a number, if two ports have the same id, and for a bad or too large shape.
-    """
+    """Read a <layer> element. Raises IRError for missing or repeated ids, and for bad shapes."""
     data = element.all("data")
     return Layer(
         id=_integer(element, "id") if element.get("id") is not None else None,
@@ -110,10 +98,7 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
 
 
 def _element_type(precision: str) -> str | None:
-    """Return OpenVINO's name of the element type that a port's `precision` states, such as "f32" for "FP32".
-
-    The name has no control characters. Return None if the type is unknown until the model runs.
-    """
+    """Return OpenVINO's element type for a port's `precision`, or None if the type is unknown until the model runs."""
     name = printable(precision.strip().lower())
     return PRECISIONS.get(precision.upper(), None if name in ("", "dynamic", "undefined") else name)
 
@@ -131,21 +116,14 @@ def _integer(element: Element, name: str) -> int:
 
 
 def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """Return the integer that a text states in decimal digits.
-
-    `label`, `line`, `expected`: parts of the error message. `signed`: True if a minus sign is allowed. Raises IRError for
-    another text.
-    """
+    """Return the integer that a text states. `label`, `line`, `expected`: parts of the error message."""
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
         raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)
 
 
 def version_of(layer: Layer) -> OperationVersion:
-    """Return the version of the operation that the layer's operation set contains.
-
-    Raises IRError if the operation set is unknown, or older than the operation.
-    """
+    """Return the version of a layer's operation. Raises IRError if the operation set is unknown or too old."""
     opset = next((number for number in OPSETS if layer.opset == f"opset{number}"), None)
     if opset is None:
         expected = f"expected opset{OPSETS[0]} … opset{OPSETS[-1]}, which are known"
@@ -157,10 +135,9 @@ def version_of(layer: Layer) -> OperationVersion:
 
 
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
-    """Return the values of a layer's attributes that its operation's version has, by name.
+    """Return a layer's attributes by name. As in OpenVINO, unknown attributes are ignored.
 
-    As in OpenVINO, other attributes are ignored. Raises IRError if a required attribute is missing, and for a value that is
-    neither an integer nor a list of integers.
+    Raises IRError for a missing attribute, and for a value that is not an integer or a list of integers.
     """
     values: dict[str, int | tuple[int, ...]] = {}
     for name, form in version.attributes.items():
@@ -172,10 +149,7 @@ def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tu
 
 
 def ports_of(layer: Layer, version: OperationVersion) -> tuple[Mapping[str, Port], Port]:
-    """Return a dict of a layer's input ports by the names of the operation's inputs, and its output port.
-
-    Raises IRError for a number of ports that the operation does not allow.
-    """
+    """Return a layer's input ports by input name, and its output port. Raises IRError for a wrong number of ports."""
     least, most = version.required, len(version.inputs)
     if not least <= len(layer.inputs) <= most or len(layer.outputs) != 1:
         raise IRError(

@@ -85,10 +85,7 @@ def run_layer(
 
 
 def _read(layer: Any) -> Layer:
-    """Return the layer that a text or an XML element describes.
-
-    Raises IRError if it is no layer of a gather or slice operation, TypeError if it is neither text nor an element.
-    """
+    """Read a layer from text or from an XML element. Raises IRError or TypeError."""
     if isinstance(layer, bytes):
         try:
             layer = layer.decode()
@@ -106,11 +103,7 @@ def _read(layer: Any) -> Layer:
 
 
 def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all inputs of a layer as a dict by name.
-
-    `names`: the names that the operation gives to the layer's ports. `inputs`: arguments passed by position. `named`: arguments
-    passed by name. Raises TypeError unless each input is passed exactly once.
-    """
+    """Return all inputs of a layer by name. Raises TypeError unless each input is passed exactly once."""
     positional = dict(zip(names, inputs, strict=False))
     unknown = [name for name in named if name not in names]
     missing = [name for name in names if name not in positional and name not in named]
@@ -121,10 +114,7 @@ def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named
 
 
 def _bound(name: str, values: Any, port: Port) -> Any:
-    """Return an axis, or a slice's starts, ends, axes or steps, in host memory.
-
-    Raises TypeError or ValueError if the port does not allow the type or shape.
-    """
+    """Return an axis or a slice's bounds in host memory. Raises TypeError or ValueError if the port does not allow them."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         values = tuple(values)
         if port.shape is not None and port.shape not in ((len(values),), (None,)):
@@ -137,10 +127,7 @@ def _bound(name: str, values: Any, port: Port) -> Any:
 
 
 def _check(port: Port, role: str, tensor: TensorType) -> None:
-    """Check that a tensor has the type and sizes of a port. `role`: the tensor's name in messages.
-
-    Raises TypeError for another type, ValueError for other sizes.
-    """
+    """Raise TypeError or ValueError if a port does not allow a tensor's type or sizes."""
     name = TYPES.name_of(tensor.dtype)
     if port.type not in (None, name):
         raise TypeError(f"{role} has type {name}, but port {port.id} has {port.type}")

@@ -1,4 +1,4 @@
-"""Parser for the XML of layers. Hostile input is safe: no document types or entities, no network, limited depth of nesting."""
+"""Parser for the XML of layers. Hostile input is safe: no document types or entities, no network, limited nesting."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from dmlgather.wording import printable
 
 DEEPEST = 256
-"""The largest depth of nested elements. A deeper text is an error."""
+"""Limit for nested elements."""
 
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _ELLIPSIS = re.compile(r"<layer \.\.\. ")
 
 
 class IRError(Exception):
-    """Error: the text of a layer is not valid. `line`: the number of the line, from 1; None if unknown."""
+    """Invalid text of a layer. `line`: counted from 1; None if unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -28,8 +28,7 @@ class IRError(Exception):
 class Element:
     """An XML element.
 
-    `line`: the line where its start tag ends, from 1; None if unknown. `text`: the text between the start tag and the first
-    child.
+    `line`: the line where its start tag ends, from 1; None if unknown. `text`: the text before the first child.
     """
 
     tag: str
@@ -40,7 +39,7 @@ class Element:
 
     @classmethod
     def of(cls, element: Any) -> Element:
-        """Copy an element of lxml or xml.etree and its children, without comments."""
+        """Copy an element of lxml or xml.etree without comments."""
         children = [cls.of(child) for child in element if isinstance(child.tag, str)]
         return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
 
@@ -54,7 +53,7 @@ class Element:
 
 
 class _Builder:
-    """Makes Elements from the events of lxml's parser (its `target` argument). `line`: the line that is being parsed."""
+    """Parser target for lxml that builds Elements. `line`: the line being parsed; the caller sets it."""
 
     def __init__(self) -> None:
         self.line = 0
@@ -83,10 +82,10 @@ class _Builder:
 
 
 def parse(text: str) -> Element:
-    """Parse a text as XML. Return the root element, without comments.
+    """Parse a text as XML and return the root element without comments.
 
-    The dots in "<layer ..." are ignored: OpenVINO's documentation writes them where it omits attributes. Raises IRError if the
-    text is not well-formed, ModuleNotFoundError if lxml is missing.
+    Ignores the dots in "<layer ...", which OpenVINO's documentation writes for omitted attributes. Raises IRError for invalid
+    text, ModuleNotFoundError without lxml.
     """
     text = text.removeprefix("\ufeff")
     prolog = _PROLOG.match(text)

@@ -1,1 +1,1 @@
-"""Problems of OpenVINO: Gather, GatherElements, GatherND, Slice and StridedSlice in all versions."""
+"""Problems of OpenVINO's operations."""

@@ -1,4 +1,4 @@
-"""Expresses OpenVINO's operations as DirectML descriptors, and finds indices that give other results in DirectML."""
+"""Export of OpenVINO's operations to DirectML descriptors."""
 
 from __future__ import annotations
 
@@ -41,10 +41,7 @@ def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return texts for the findings EXP201 and EXP202: for which indices DirectML's GATHER differs from OpenVINO's Gather.
-
-    Return None for other operations, where an index out of range is an error.
-    """
+    """Return the texts of EXP201 and EXP202, or None for operations where an index out of range is an error."""
     if not isinstance(problem, OpenVINOGather):  # in other operations, an index out of range is an error
         return None
     signed, size = problem.indices.dtype.kind == "i", problem.data.shape[problem.axis]

@@ -1,4 +1,4 @@
-"""Gather, GatherElements and GatherND: rules and lowering. Source: the operations' pages in OpenVINO's documentation."""
+"""Rules and lowering of Gather, GatherElements and GatherND. Source: their pages in OpenVINO's documentation."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 class OpenVINOGather(OpenVINOProblem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 for an index out of range.
 
-    `data`: type with rank r >= 1. `indices`: integer type with any rank q. `axis`: an integer from -r to r-1, or an array of
-    one integer; stored as 0 … r-1. `batch_dims`: from -q to axis; q is added to a negative number. `version`: 1, 7 or 8.
-    Version 1 has no batch_dims. In version 8, negative indices count from the end; in versions 1 and 7, they are out of range.
+    `axis` may be an array of one integer. A negative `axis` or `batch_dims` is stored as a number of 0 or more.
     """
 
     data: TensorType
@@ -78,8 +76,7 @@ class OpenVINOGather(OpenVINOProblem):
 class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
     """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error.
 
-    `data`: type with rank r >= 1. `indices`: type i32 or i64; except along `axis`, its sizes are those of `data`. Negative
-    indices count from the end. `axis`: from -r to r-1; stored as 0 … r-1.
+    A negative `axis` is stored as a number of 0 or more.
     """
 
     data: TensorType
@@ -101,9 +98,6 @@ class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
 class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
     """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
 
-    `data`: type with rank r >= 1. `indices`: integer type with rank q >= 1. Its last dimension holds the index tuples, which
-    have at most r - batch_dims indices. An empty tuple selects all of data[b…]. Negative indices count from the end.
-    `batch_dims`: the number of leading dimensions that data and indices share, from 0 to min(q, r) - 1. `version`: 5 or 8.
     Version 5 merges the output's dimensions b… into one.
     """
 
@@ -122,7 +116,7 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
     @property
     def merges_batches(self) -> bool:
-        """True if the output merges several batch dimensions into one, as in version 5."""
+        """True if the output merges several batch dimensions into one."""
         return self.version == 5 and self.batch_dims > 1
 
     @property
@@ -140,10 +134,7 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
 
 def axis_of(values: Any) -> int:
-    """Return an axis as a Python integer. `values`: an integer, or an array of one integer with rank 0 or 1 in host memory.
-
-    Raises TypeError for another type, ValueError for another number of elements or dimensions.
-    """
+    """Return an axis as an integer. `values`: an integer, or a host array of one integer with rank 0 or 1."""
     if not hasattr(values, "dtype"):
         return whole("axis", values)
     if TYPES.name_of(values.dtype) not in INTEGERS:

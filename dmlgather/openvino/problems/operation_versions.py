@@ -1,4 +1,4 @@
-"""Table of the versions of OpenVINO's operations, with their inputs, attributes and data types."""
+"""Table of the versions of OpenVINO's operations."""
 
 from __future__ import annotations
 
@@ -31,21 +31,18 @@ TYPES = ElementTypes(
         "string": "object",
     }
 )
-"""OpenVINO's element types of one or more whole bytes, and strings, with the names of NumPy's types."""
+"""OpenVINO's element types of whole bytes, and strings, with NumPy's names."""
 
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-"""The types that indices, axes and a slice's starts, stops and steps can have."""
+"""Types for indices and for the bounds of slices."""
 
 
 NEWEST_OPSET = 16
-"""The newest operation set that the table describes."""
+"""Newest operation set that the table covers."""
 
 
 class AttributeForm(NamedTuple):
-    """The kind of values that an attribute of a layer has.
-
-    `many`: True for a list of integers, False for one integer. `required`: True if a layer must have the attribute.
-    """
+    """Form of an attribute's values. `many`: True for a list of integers, False for one integer."""
 
     many: bool
     required: bool
@@ -55,10 +52,9 @@ class AttributeForm(NamedTuple):
 class OperationVersion:
     """One version of an operation, such as Gather-8.
 
-    `since`: the operation set that introduced the version. `inputs`: the names of the inputs, in the order of a layer's ports.
-    `required`: the number of inputs that a layer must have; the others are optional. `bounds`: inputs that DirectML needs as
-    constants, such as the axis or a slice's starts. `index_types`: the allowed types of all inputs except data, which may have
-    any type. `attributes`: the attributes that dmlgather reads, by name. `scalars`: True if data may be a scalar.
+    `since`: the operation set that introduced it. `inputs`: in the order of a layer's ports. `required`: the number of inputs
+    that a layer must have. `bounds`: inputs that must be constants in DirectML. `index_types`: types of all inputs except data,
+    which may have any type. `scalars`: True if data may be a scalar.
     """
 
     operation: str
@@ -72,7 +68,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """Inputs that a problem knows only by shape and type: data, and indices if the operation has them."""
+        """Inputs that a problem knows only by shape and type."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:
@@ -93,7 +89,6 @@ MASKS = {
     "shrink_axis_mask": INTS,
     "ellipsis_mask": INTS,
 }
-"""The masks of StridedSlice."""
 
 _ROWS = (
     OperationVersion("Gather", 1, _GATHER, 3, ("axis",), INTEGERS, {}),
@@ -109,14 +104,11 @@ _ROWS = (
 VERSIONS = {
     name: {row.since: row for row in _ROWS if row.operation == name} for name in dict.fromkeys(row.operation for row in _ROWS)
 }
-"""The versions of each operation, by the operation set that introduced them, oldest first. Source: OpenVINO's documentation."""
+"""Versions by operation and by the operation set that introduced them, oldest first."""
 
 
 def version_in(operation: str, opset: int) -> OperationVersion:
-    """Return the version of an operation that an operation set contains.
-
-    Raises ValueError if the operation is newer than the set.
-    """
+    """Return the version of an operation in an operation set. Raises ValueError if the operation is newer."""
     versions = VERSIONS[operation]
     available = [number for number in versions if number <= opset]
     if not available:
@@ -130,11 +122,7 @@ class OpenVINOProblem(Problem):
     version: int
 
     def _check_tensors(self) -> None:
-        """Check the version, and the types of the input tensors.
-
-        Raises ValueError for an unknown version, and for a scalar that the version does not allow; TypeError for a wrong data
-        type.
-        """
+        """Check the version and the types of the inputs."""
         versions = VERSIONS[self.name]
         if self.version not in versions or isinstance(self.version, bool | float):
             raise ValueError(f"version is {self.version!r}, expected {alternatives(versions)}")

@@ -1,4 +1,4 @@
-"""Slice and StridedSlice: rules and lowering. Source: the operations' pages in OpenVINO's documentation."""
+"""Rules and lowering of Slice and StridedSlice. Source: their pages in OpenVINO's documentation."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from dmlgather.openvino.problems.operation_versions import INTEGERS, MASKS, TYPE
 from dmlgather.wording import counted
 
 MOST = 2**64 - 1
-"""The largest start, stop or step. It exceeds the int64 range because OpenVINO allows these inputs to have type u64."""
+"""Largest start, stop or step. OpenVINO allows these inputs to have type u64."""
 
 
 class BoundedProblem(OpenVINOProblem, WindowProblem):
-    """Base class of Slice and StridedSlice, which are given starts, stops and steps as sequences or host arrays of integers."""
+    """Base class of Slice and StridedSlice."""
 
     def _set_bounds(self, **bounds: Any) -> None:
-        """Store starts, stops, steps or axes in the fields with their names, as tuples of Python integers.
-
-        Raises TypeError for another type, ValueError for an array that is not one-dimensional, and for different lengths.
-        """
+        """Store bounds as tuples of integers in the fields with these names. Raises TypeError or ValueError."""
         first = next(iter(bounds))
         for name, values in bounds.items():
             element_type = TYPES.name_of(values.dtype) if hasattr(values, "dtype") else None
@@ -39,8 +36,7 @@ class BoundedProblem(OpenVINOProblem, WindowProblem):
 class OpenVINOSlice(BoundedProblem):
     """output[c] = data[start + step · c] in each dimension.
 
-    `data`: type with rank r >= 1. `start`, `stop`, `step`, `axes`: sequences of integers of equal length, at most r. No step is
-    0. `axes`: the dimensions to slice, different numbers from -r to r-1; stored as 0 … r-1. Default: 0, 1, ….
+    `axes` defaults to 0, 1, …; negative axes are stored as numbers of 0 or more.
     """
 
     data: TensorType
@@ -74,10 +70,10 @@ class OpenVINOSlice(BoundedProblem):
 
 
 class Entry(NamedTuple):
-    """The effect of StridedSlice on one dimension.
+    """Effect of StridedSlice on one dimension.
 
-    `axis`: the dimension of data; None for a dimension that new_axis_mask adds. `number`: the position k in begin, end and
-    strides; None if the whole dimension is kept. `shrinks`: True if the element begin[k] is taken and the dimension is removed.
+    `axis`: the dimension of data; None for a dimension that new_axis_mask adds. `number`: the position in begin, end and
+    strides; None if the whole dimension is kept. `shrinks`: True if the dimension is removed.
     """
 
     axis: int | None
@@ -86,10 +82,9 @@ class Entry(NamedTuple):
 
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
-    """Yield an Entry for each dimension of data and each dimension that new_axis_mask adds, in the order of the output.
+    """Yield an Entry for each dimension of data and each added dimension, in the order of the output.
 
-    `rank`: the rank of data. `new`, `shrink`, `ellipsis`: the masks, of the same length. At most one element of `ellipsis` is
-    1. Raises ValueError if the masks describe more dimensions than data has.
+    The masks must have equal lengths. Raises ValueError if they describe more dimensions than data has.
     """
     masks = tuple(zip(ellipsis, new, shrink, strict=True))
     bounded = sum(not (is_ellipsis or is_new) for is_ellipsis, is_new, _ in masks)
@@ -115,8 +110,7 @@ def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequ
 class OpenVINOStridedSlice(BoundedProblem):
     """output = data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …], changed by masks.
 
-    `data`: type with any rank. `begin`, `end`, `strides`: sequences of integers of equal length. By default, strides are 1.
-    `dmlgather.openvino.strided_slice` describes the masks. Here, each is padded with 0 or cut to the length of `begin`.
+    `dmlgather.openvino.strided_slice` describes the masks. They are stored with the length of `begin`.
     """
 
     data: TensorType
@@ -156,7 +150,7 @@ class OpenVINOStridedSlice(BoundedProblem):
 
     @cached_property
     def _windows_and_axes(self) -> tuple[tuple[Window, ...], tuple[int | None, ...]]:
-        """The values of `windows` and `output_axes`. Raises ValueError if a begin, end or stride does not fit data."""
+        """`windows` and `output_axes`. Raises ValueError if a begin, end or stride does not fit data."""
         windows, axes = list[Window](), list[int | None]()
         for entry in entries(self.data.rank, self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask):
             if entry.shrinks:
@@ -169,7 +163,7 @@ class OpenVINOStridedSlice(BoundedProblem):
         return tuple(windows), tuple(axes)
 
     def _element(self, k: int | None, axis: int | None) -> Window:
-        """Return the window that contains only the element begin[k] of a dimension. `axis`: the dimension of data.
+        """Return the window of the one element begin[k].
 
         begin_mask has no effect here, as in TensorFlow and in OpenVINO's `evaluate`.
         """
