@@ -143,11 +143,9 @@ def differences(
 def _call(
     operand: Any, start_indices: Any, constants: Mapping[str, Any] | None, *attributes: Any, **keywords: Any
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
-    """Return two values: a function that makes the problem of a call, and the values of start_indices (None if unknown).
+    """Return a function without arguments that makes the call's problem, and the values of start_indices (None if unknown).
 
-    `attributes`, `keywords`: the arguments of `LaxGather.from_call` after the two types. The returned function has no
-    arguments; it raises if the call breaks a rule of the operator. `_call` itself raises TypeError or ValueError for constants
-    that do not fit, and for an array argument without shape and type.
+    The returned function raises if the call breaks a rule of the operator.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -1,1 +1,1 @@
-"""Problems of JAX: lax.gather."""
+"""Problems of JAX."""

@@ -1,4 +1,4 @@
-"""Expresses jax.lax.gather as DirectML descriptors, and finds starts that give other results in DirectML."""
+"""Export of jax.lax.gather to DirectML descriptors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dmlgather.lax.problems.gather import LaxGather
 from dmlgather.plan import OutOfBounds
 
 NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_batching_dims"}
-"""JAX's names of LaxGather's inputs and attributes, for messages."""
+"""JAX's names of inputs and attributes, for messages."""
 
 
 def limits(problem: LaxGather) -> tuple[int, ...]:
-    """For each component of an index vector, return how many starts keep the window in bounds.
+    """Return how many starts keep the window in bounds, for each component of an index vector.
 
     Example: a window of size 2 in a dimension of size 5 has the 4 starts 0 … 3.
     """
@@ -33,10 +33,9 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """If a gather has only one window and the window's start is known, return the equal slice. Otherwise return the gather.
+    """Return the equal slice if there is only one window with a known start. Otherwise return the gather.
 
-    `starts`: the values of start_indices; None if unknown. The gather is also returned if its mode is "fill" and the window is
-    out of bounds, because a slice cannot fill.
+    A gather in mode "fill" with a window out of bounds stays a gather, because a slice cannot fill.
     """
     if starts is None or prod(problem.indices.shape[:-1]) != 1:
         return problem
@@ -59,16 +58,18 @@ def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
 
 
 class _GatherDims:
-    """The dimensions of a gather's tensors, grouped by what they do. Its methods make the descriptors.
+    """The dimensions of a gather's tensors, grouped by their role. The methods make the descriptors.
 
-    A dimension that several tensors share is a tuple of Dims (size and stride), one per tensor. `batches`: the batching
-    dimensions, as Dims of operand, start_indices and output. `positions`: the other dimensions of start_indices, except the
-    last, as Dims of start_indices and output. `windows`: the dimensions of a window, as Dims of operand and output. `batches`
-    and `windows` are dicts; their keys are axes of operand. `indexed`: the Dims of operand that index vectors index.
+    A dimension that several tensors share is a tuple of Dims, one per tensor.
+
+    - `batches`: batching dimensions of operand, start_indices and output, by axis of operand.
+    - `positions`: the other dimensions of start_indices except the last, and those of output.
+    - `windows`: the window's dimensions in operand and output, by axis of operand.
+    - `indexed`: the dimensions of operand that index vectors index.
 
     If a window has several elements along an indexed dimension, the dimension is split into two: one for the start and one for
-    the position in the window. A window as large as the dimension has only one start. Smaller windows overlap in operand, so
-    the descriptors `copies` first write a copy of operand that has both dimensions.
+    the position in the window. A window as large as the dimension has only one start. Smaller windows overlap in operand. For
+    these, the descriptors `copies` first write a copy of operand that has both dimensions.
     """
 
     def __init__(self, problem: LaxGather, level: FeatureLevel) -> None:
@@ -98,7 +99,7 @@ class _GatherDims:
         self.indexed = [self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)]
 
     def gather(self, level: FeatureLevel) -> Descriptors:
-        """Return a GATHER descriptor. Index vectors must have one component, and there must be no batching dimensions."""
+        """Return a GATHER descriptor. Needs one component, and no batching dimensions."""
         (axis,) = self.axes
         lead = [dims for window_axis, dims in self.windows.items() if window_axis < axis]
         trail = [dims for window_axis, dims in self.windows.items() if window_axis >= axis]
@@ -111,10 +112,7 @@ class _GatherDims:
         )
 
     def gather_elements(self, level: FeatureLevel) -> Descriptors:
-        """Return a GATHER_ELEMENTS descriptor, for a gather with batching dimensions.
-
-        Index vectors must have one component. At most one entry of `positions` may have a size above 1.
-        """
+        """Return a GATHER_ELEMENTS descriptor. Needs one component, and at most one `positions` entry larger than 1."""
         (axis,) = self.axes
         position = next((dims for dims in self.positions if dims[0].size > 1), (Dim(1, 0), Dim(1, 0)))
         by_axis = dict(sorted({**self.batches, axis: (self.indexed[0], *position)}.items()))
@@ -129,10 +127,7 @@ class _GatherDims:
         )
 
     def gather_nd(self, level: FeatureLevel) -> Descriptors:
-        """Return a GATHER_ND descriptor, which can express every gather.
-
-        The dimensions are ordered as batches, positions, windows.
-        """
+        """Return a GATHER_ND descriptor, which can express every gather."""
         batches, windows = list(self.batches.values()), list(self.windows.values())
         components = Dim(len(self.axes), 1)
         return descriptors.gather_nd(
@@ -144,7 +139,7 @@ class _GatherDims:
         )
 
     def _with_parts(self, view: View, dims: Dims) -> View:
-        """Return the view with the dimensions `dims`. Dimensions for the parts of one element are appended.
+        """Return the view with these dimensions, and those for the parts of an element.
 
         Example: a complex128 is two UINT64 in DirectML, so its view has one more dimension, of size 2.
         """
@@ -156,7 +151,7 @@ def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
 
 
 def _required(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must not be empty. start_indices may have the shape […, 0]: index vectors without components."""
+    """Return the tensors that must not be empty. start_indices may be empty if index vectors have no components."""
     tensors = tensors_by_name(problem)
     if indices := tensors.get("indices"):
         tensors["indices"] = replace(indices, shape=indices.shape[:-1])
@@ -164,10 +159,7 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
 
 
 def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> IndexDifferences | None:
-    """Return texts for the findings EXP201 and EXP202: for which starts DirectML's result differs from JAX's.
-
-    `starts`: the values of start_indices; None if unknown. Return None if no start differs.
-    """
+    """Return the texts of EXP201 and EXP202, or None if no start gives another result in DirectML."""
     if with_known_starts(problem, starts) is not problem:
         return None
     if not problem.lookup_axes or problem.out_of_bounds is OutOfBounds.PROMISE:

@@ -1,4 +1,4 @@
-"""jax.lax.gather: rules and lowering. Source: its page in JAX's documentation."""
+"""Rules and lowering of jax.lax.gather. Source: its page in JAX's documentation."""
 
 from __future__ import annotations
 
@@ -83,18 +83,14 @@ MODES = {
 }
 
 _NANS = {"float8_e5m2": b"\x7f"}
-"""The bytes of NaN in JAX, for types where ml_dtypes' NaN has other bytes."""
+"""JAX's bytes of NaN for types where ml_dtypes has other bytes."""
 
 NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
-"""NumPy's scalar types that cannot be a fill value because they are not numbers."""
+"""NumPy's scalar types that cannot be a fill value."""
 
 
 def mode_of(mode: Any) -> OutOfBounds:
-    """Return what a mode of jax.lax.gather does with windows out of bounds.
-
-    `mode`: a name, a member of JAX's GatherScatterMode, or None for "promise_in_bounds". Raises ValueError for anything else,
-    also for "one_hot", which JAX does not allow in gathers.
-    """
+    """Return the policy of a mode. `mode`: a name, a member of JAX's GatherScatterMode, or None."""
     name = "promise_in_bounds" if mode is None else mode
     if type(mode).__name__ == "GatherScatterMode":
         name = mode.name.lower().removesuffix("_or_drop")  # CLIP, FILL_OR_DROP or PROMISE_IN_BOUNDS
@@ -105,13 +101,10 @@ def mode_of(mode: Any) -> OutOfBounds:
 
 
 def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
-    """Convert a fill value to a type. Return the bytes of one element.
+    """Return the bytes of a fill value, cast to `dtype` by NumPy's rules.
 
-    `value`: a number, cast by NumPy's rules, such as 9.5 to 9 in int32, or 300 to 44 in uint8. None means JAX's default: NaN,
-    the smallest signed integer, the largest unsigned integer, or True.
-
-    Raises TypeError for anything but a number, also for an array of one element, and for a complex number in a real type;
-    OverflowError for an integer of more than 64 bits in an integer type.
+    None means JAX's default: NaN, the smallest signed integer, the largest unsigned integer, or True. Raises TypeError for
+    anything but a number, OverflowError for an integer of more than 64 bits in an integer type.
     """
     if value is None:
         return _NANS.get(dtype.name) or _default(dtype).tobytes()
@@ -130,15 +123,12 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return True for integer types, also for those of ml_dtypes, such as int4, which have the kind "V" in NumPy."""
+    """Return True for integer types. Those of ml_dtypes, such as int4, have the kind "V" in NumPy."""
     return dtype.name.startswith(("int", "uint"))
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
-    """Convert an integer of more than 64 bits to a float or bool, because NumPy cannot cast the integer itself to `dtype`.
-
-    Raises OverflowError if `dtype` is an integer type, or the integer is too large for a float.
-    """
+    """Convert an integer of more than 64 bits to a float or bool, because NumPy cannot cast it."""
     try:
         if not is_integer(dtype):
             return True if dtype.kind == "b" else float(value)
@@ -164,10 +154,7 @@ def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def check_shapes(
     operand: tuple[int, ...], indices: tuple[int, ...], numbers: GatherDimensionNumbers, sizes: tuple[int, ...]
 ) -> None:
-    """Check that the shapes, dimension numbers and slice sizes of a gather fit together.
-
-    Rules are checked in the same order as in JAX. `operand`, `indices`: shapes of operand and start_indices. `sizes`: the
-    argument slice_sizes.
+    """Check the rules for shapes, dimension numbers and slice sizes in the same order as JAX.
 
     Raises TypeError for a broken rule. Two rules are stricter than JAX's checks. First, the slice size of a batching dimension
     must be 1. JAX also takes 0, but its results then depend on the backend. Second, slice sizes that only JAX's compiler
@@ -237,11 +224,7 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
 
 
 def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, array: str) -> None:
-    """Check one field of GatherDimensionNumbers. Raise TypeError for a broken rule.
-
-    `rules`: "sorted", "unique" and "range", separated by spaces, in the order in which JAX checks them. `rank`, `array`: the
-    rank and the name of the array that the dimensions belong to.
-    """
+    """Check one field of GatherDimensionNumbers. `rules`: in the order in which JAX checks them."""
     dims = getattr(numbers, name)
     for rule in rules.split():
         if rule == "sorted" and any(after < before for before, after in pairwise(dims)):
@@ -270,17 +253,15 @@ OPERANDS = (
 )
 
 TYPES = ElementTypes({name: name for name in OPERANDS})
-"""JAX's element types. NumPy lacks some of them, which ml_dtypes has; their arrays use at least one byte per element."""
+"""JAX's element types. Those of ml_dtypes use at least one byte per element in arrays."""
 
 
 @dataclass(frozen=True)
 class LaxGather(Problem):
     """A call of jax.lax.gather: each index vector is the start of a window of operand, which is copied to the result.
 
-    `data`: type of JAX's operand, with rank r. `indices`: type of JAX's start_indices, with rank >= 1; the last dimension holds
-    the index vectors. `slice_sizes`: the r sizes of a window. If r is 1, it may be one integer. `out_of_bounds`: CLAMP moves a
-    window into bounds. FILL fills a window that is out of bounds with `fill`, the bytes of one element. PROMISE runs like
-    CLAMP.
+    `data`, `indices`: JAX's operand and start_indices. `out_of_bounds`: CLAMP moves a window into bounds; FILL fills it with
+    the bytes `fill`; PROMISE runs like CLAMP.
     """
 
     data: TensorType
@@ -315,13 +296,13 @@ class LaxGather(Problem):
 
     @property
     def windowed(self) -> tuple[int, ...]:
-        """The dimensions of operand that the result keeps: all except collapsed and batching dimensions."""
+        """Dimensions of operand that the result keeps."""
         removed = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
         return tuple(dimension for dimension in range(self.data.rank) if dimension not in removed)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """Where each dimension of the result comes from: ("window", axis of operand) or ("indices", axis of start_indices)."""
+        """Origin of each dimension of the result: ("window", axis of operand) or ("indices", axis of start_indices)."""
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(
