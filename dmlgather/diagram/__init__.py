@@ -1,4 +1,4 @@
-"""Explanations of operators in words, and SVG diagrams of the elements that plans read and write."""
+"""Explanations of operators as text, and SVG diagrams of the elements that plans read and write."""
 
 from dmlgather.diagram.drawing import draw
 from dmlgather.diagram.subject import ShownTensor, Subject, of_descriptor, of_plan, of_problem

@@ -1,4 +1,4 @@
-"""Functions that make SVG elements in one style. All text of diagrams is escaped here."""
+"""SVG elements in one style. All text of diagrams is escaped here."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ INK, SOFT, RULE, PAPER, SHADE = "#1b1f24", "#57606a", "#c4cad1", "#ffffff", "#ee
 """Colours of text, secondary text, lines, the background, and padding."""
 
 ALERT = "#b3261e"
-"""Colour of the cells and marks of indices out of range."""
+"""Colour of indices out of range."""
 
 HUES = ("#0b63b0", "#b35900", "#1a7f4b", "#8b3fa8", "#0f7d8c", "#a3305c", "#6b7a00", "#5a5fc7")
-"""Colours of the lines from input to output, and of their cells.
-
-They are dark enough for the background. Neighbours differ in lightness and hue, for colour-blind readers.
-"""
+"""Line colours, readable on the background. Neighbours differ in lightness and hue, for colour-blind readers."""
 
 DARK = {
     INK: "#e6edf3",
@@ -35,7 +32,7 @@ DARK = {
         zip(HUES, ("#6cb6ff", "#f0a35e", "#57c98a", "#d29bea", "#4cc3d4", "#f28cb1", "#c3d04a", "#a5aaff"), strict=True),
     ),
 }
-"""The colour that replaces each colour if the viewer prefers dark pages."""
+"""Colours on dark pages, by the colour that they replace."""
 
 TINT = 0.2
 """Opacity of a cell's fill, from 0 to 1."""
@@ -43,22 +40,19 @@ TINT = 0.2
 SANS, MONO = "Helvetica, Arial, sans-serif", "Consolas, Menlo, monospace"
 
 SIZE = 12.0
-"""Font size of all text except titles and names, in pixels."""
+"""Default font size in pixels."""
 
 LETTER, DIGIT = 0.58, 0.605
-"""Mean width of a character in the fonts SANS and MONO, as a fraction of the font size.
-
-The viewer chooses the actual font, so these are the widths of a wide font.
-"""
+"""Mean width of a character in a wide font, as a fraction of the font size. The viewer chooses the actual font."""
 
 FIGURE = 0.64
-"""Width of a digit in the font SANS, as a fraction of the font size. In most fonts, digits are wider than letters."""
+"""Width of a digit in the font SANS, as a fraction of the font size. Digits are usually wider than letters."""
 
 BOLD = 0.7
 """Mean width of a bold character in the font SANS, as a fraction of the font size."""
 
 CLASS = "dmlgather-picture"
-"""CSS class of the SVG element. The style sheet applies only to elements inside it, not to the rest of a page."""
+"""CSS class of the SVG element. It limits the style sheet to the diagram."""
 
 Anchor = Literal["start", "middle", "end"]
 Data = Mapping[str, str]
@@ -66,15 +60,12 @@ Point = tuple[float, float]
 
 
 def hue(number: int) -> str:
-    """Return a line colour. Numbers that are equal modulo the number of colours give the same colour."""
+    """Return a line colour. Colours repeat."""
     return HUES[number % len(HUES)]
 
 
 def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTER) -> list[str]:
-    """Break a text into lines that are at most `width` pixels wide.
-
-    `size`: the font size. `share`: the mean width of a character, as a fraction of the font size.
-    """
+    """Break a text into lines of at most `width` pixels. `share`: mean width of a character, as a fraction of `size`."""
     lines = wrap(printable(content), max(8, int(width / (size * share))))
     digits = max((sum(map(str.isdigit, line)) for line in lines), default=0)
     if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits; they are wider than letters
@@ -83,7 +74,7 @@ def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTE
 
 
 def plain(text: str) -> str:
-    """Escape a text for XML. Unprintable characters become escape sequences."""
+    """Escape a text for XML, and replace unprintable characters."""
     return escape(printable(text))
 
 
@@ -99,10 +90,7 @@ def text(
     bold: bool = False,
     data: Data | None = None,
 ) -> svg.Element:
-    """Return one line of text. `x`, `y`: the point of its baseline that `anchor` names.
-
-    `data`: facts for data-… attributes of the element, by name.
-    """
+    """Return one line of text. `x`, `y`: the point of its baseline that `anchor` names. `data`: data-… attributes."""
     return svg.Text(
         x=_n(x),
         y=_n(y),
@@ -130,7 +118,7 @@ def box(
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
-    """Return a rectangle. `opacity`: opacity of the fill, from 0 to 1. `hint`: tooltip. `data`: facts for data-… attributes."""
+    """Return a rectangle. `hint`: tooltip. `data`: data-… attributes."""
     return svg.Rect(
         x=_n(x),
         y=_n(y),
@@ -170,11 +158,7 @@ def path(
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
-    """Return several polylines and one curve as a single SVG path.
-
-    `strokes`: the points of each polyline. `curved`: both ends of the curve, which is horizontal there. `dashes`: lengths of
-    dashes and gaps. `data`: data-… attributes.
-    """
+    """Return polylines and one curve as a single SVG path. `curved`: both ends of the curve, which is horizontal there."""
     (x1, y1), (x2, y2) = curved
     bend = (x2 - x1) * 0.5
     parts: list[svg.PathData] = []
@@ -193,19 +177,19 @@ def dot(x: float, y: float, colour: str) -> svg.Element:
 
 
 def tip(x: float, y: float, colour: str, *, up: bool) -> svg.Element:
-    """Return an arrowhead with its tip at (x, y). It points up if `up` is true, else to the right."""
+    """Return an arrowhead with its tip at (x, y). It points up or to the right."""
     corners = [(x, y), (x - 3, y + 5), (x + 3, y + 5)] if up else [(x, y), (x - 5, y - 3), (x - 5, y + 3)]
     (x1, y1), *others = [(_n(x2), _n(y2)) for x2, y2 in corners]
     return svg.Path(d=[svg.M(x1, y1), *(svg.L(x2, y2) for x2, y2 in others), svg.Z()], fill=colour)
 
 
 def moved(elements: Sequence[svg.Element], x: float, y: float) -> svg.Element:
-    """Return the elements as one group, moved right by `x` and down by `y` pixels."""
+    """Return the elements as one group, moved right by `x` and down by `y`."""
     return svg.G(elements=list(elements), transform=[svg.Translate(_n(x), _n(y))])
 
 
 def document(title: str, description: str, elements: Sequence[svg.Element], width: float, height: float) -> str:
-    """Return an SVG document with these elements. Screen readers read `title` and `description`."""
+    """Return an SVG document. Screen readers read `title` and `description`."""
     key = f"{crc32(f'{title}{description}{elements}'.encode()):08x}"  # ids must be unique on a page with several diagrams
     sheet = svg.SVG(
         viewBox=svg.ViewBoxSpec(0, 0, round(width), round(height)),
@@ -225,20 +209,17 @@ def document(title: str, description: str, elements: Sequence[svg.Element], widt
 
 
 _SCREEN = f"@media screen{{.{CLASS}{{max-width:100%;height:auto}}}}"
-"""Style sheet that shrinks a diagram to the width of the page.
-
-It is inside @media, because CairoSVG, which converts SVG to PNG, would read "auto" as height 0.
-"""
+"""Shrinks a diagram to the page. The rule is inside @media, because CairoSVG would read "auto" as height 0."""
 
 
 def _dark() -> str:
-    """Return the style sheet that replaces the colours on dark pages."""
+    """Return the style sheet for dark pages."""
     rules = (f".{CLASS} [{key}='{light}']{{{key}:{dark}}}" for light, dark in DARK.items() for key in ("fill", "stroke"))
     return f"@media (prefers-color-scheme: dark){{{''.join(rules)}}}"
 
 
 def _n(number: float) -> float:
-    """Round a coordinate to one decimal place. A whole number becomes an int, so that it is written without ".0"."""
+    """Round a coordinate to one decimal place, and drop ".0"."""
     rounded = round(number, 1)
     return int(rounded) if rounded == int(rounded) else rounded
 

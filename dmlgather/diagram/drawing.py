@@ -1,4 +1,4 @@
-"""Lays out whole diagrams as SVG documents: title, tensors as grids, lines between them, legend, and tables of the plans."""
+"""Layout of whole diagrams: title, tensors as grids, lines between them, legend, and tables of the plans."""
 
 from __future__ import annotations
 
@@ -41,15 +41,11 @@ ROW, APART = 16.0, 12.0
 """Height of a row in a plan's table, and horizontal space between columns, in pixels."""
 
 MOST_ROWS, MOST_LOOKUPS = 12, 4
-"""Largest numbers of dimensions and of lookups that a plan's table shows."""
+"""Limits for the dimensions and lookups in a plan's table."""
 
 
 class PlanTable:
-    """A table of a plan's dimensions and strides, with notes about its lookups. Its upper left corner is at (0, 0).
-
-    It is at most `room` pixels wide, so it may leave out lookups. `lookup_axes`: the dimension of the input that each lookup
-    indexes, for the notes. `width`, `height`: the size of the table in pixels.
-    """
+    """A table of a plan's dimensions and strides. Lookups that do not fit into `room` pixels are left out."""
 
     def __init__(self, title: str, plan: IndexPlan, room: float, lookup_axes: tuple[int, ...] = ()) -> None:
         self.title = title
@@ -64,7 +60,7 @@ class PlanTable:
         self.height = 16 + ROW * (len(self.rows) + 1) + 8 + ROW * len(self.notes)
 
     def elements(self) -> Iterator[svg.Element]:
-        """Yield the SVG elements of the title, the head, the rows and the notes."""
+        """Yield the SVG elements of the table."""
         yield text(0, 11, self.title, size=13, bold=True)
         y = 16 + ROW - 4
         for number, row in enumerate((self.head, *self.rows)):
@@ -114,17 +110,17 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The lanes of one grid: horizontal lines that run below a row of cells.
+    """Horizontal lines below the rows of a grid.
 
     A line of the diagram must not cross a cell. So from cells inside a row, it first goes down to a lane and along it to the
-    end of the row. `levels`: the number of the lane for each group of cells that one line joins; 0 is the lane next to the row.
+    end of the row. `levels`: the lane for each group of cells that one line joins; lane 0 is next to the row.
     """
 
     levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[int, int]:
-        """The number of lanes below each row."""
+        """Number of lanes below each row."""
         rows = [cells[0][0] for cells in self.levels]
         return {row: rows.count(row) for row in rows}
 
@@ -145,7 +141,7 @@ def arrivals(scene: Scene) -> Lanes:
 
 
 def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
-    """Yield the lines from input cells to output cells. Cells that are read get a dot, cells that are written an arrowhead."""
+    """Yield the lines from input to output. Input cells get a dot, output cells an arrowhead."""
     leaving, arriving = departures(scene).levels, arrivals(scene).levels
     for join in scene.joins:
         colour = hue(join.colour)
@@ -168,10 +164,7 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
 
 
 def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) -> list[list[Point]]:
-    """Return the polylines from cells of one row down to their lane. One of them goes on along the lane to x = `edge`.
-
-    `level`: the number of the lane; None if the line meets the cells at their side. Then return no polylines.
-    """
+    """Return the polylines from cells of one row to their lane. If `level` is None, there is no lane."""
     if level is None:
         return []
     lane_y = grid.lane(cells[0][0], level)
@@ -185,10 +178,7 @@ def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) 
 
 
 def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, right: bool) -> Point:
-    """Return the point where the curve between the grids meets a grid.
-
-    This is the end of the lane. If there are no strokes to a lane, it is the middle of the cell's right or left side.
-    """
+    """Return the point where a curve meets a grid: the end of the lane, or the middle of the cell's side."""
     lane_ends = [stroke[-1] for stroke in strokes if len(stroke) > 2]
     if lane_ends:
         return lane_ends[0]
@@ -197,7 +187,7 @@ def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, ri
 
 
 def _at_edge(cells: Sequence[Cell], edge: int) -> bool:
-    """Return True if the cells lie side by side in columns that include column `edge`."""
+    """Return True if the cells lie side by side up to column `edge`."""
     columns = [column for _, column in cells]
     return edge in columns and columns == list(range(columns[0], columns[-1] + 1))
 
@@ -216,24 +206,20 @@ BETWEEN, NEAREST = 72.0, 236.0
 """Horizontal space between input and output, and smallest x of the output, in pixels."""
 
 LEAST_HEADING = 130.0
-"""Smallest width that is kept free for the output's heading, in pixels."""
+"""Smallest width of the output's heading, in pixels."""
 
 BELOW = 20.0
 """Vertical space between the index grid and the grids below it, in pixels."""
 
 NAME, PANEL_LINE = 15.0, 15.0
-"""Heights of the line with a tensor's name and of each line below the name, in pixels."""
+"""Heights of the line with a tensor's name and of each line below it, in pixels."""
 
 NAME_SIZE = 13.0
 """Font size of a tensor's name, in pixels."""
 
 
 class Panel:
-    """The grids of a diagram with their headings and lines: indices above, input and output side by side below.
-
-    Its upper left corner is at (0, 0). `fits`: two flags, whether the index grid, and whether input and output together, are at
-    most `room` pixels wide.
-    """
+    """The grids of a diagram with headings and lines. `fits`: for the index grid, and for input and output together."""
 
     def __init__(self, scene: Scene, room: float) -> None:
         self.scene, self.room = scene, room
@@ -259,7 +245,7 @@ class Panel:
 
     @classmethod
     def fitting(cls, subject: Subject, room: float) -> Panel:
-        """Return a panel with as many columns in each grid as fit into a width of `room` pixels, but at least one."""
+        """Return a panel with as many columns in each grid as fit, but at least one."""
         columns = index_columns = MOST_COLUMNS
         while True:
             panel = cls(Scene(subject, columns, index_columns), room)
@@ -283,10 +269,7 @@ class Panel:
 
 
 def _heading(cutout: Cutout, room: float) -> list[tuple[str, bool]]:
-    """Return the lines of a tensor's heading.
-
-    Each is paired with True if it belongs to the tensor's name, which is printed larger.
-    """
+    """Return the lines of a tensor's heading, each with True if it belongs to the tensor's name."""
     name = wrapped(cutout.tensor.name, room, NAME_SIZE, BOLD)
     return [*((row, True) for row in name), *((row, False) for row in heading(cutout, room))]
 
@@ -296,7 +279,6 @@ def _height(rows: list[tuple[str, bool]]) -> float:
 
 
 def _drawn(x: float, rows: list[tuple[str, bool]]) -> Iterator[svg.Element]:
-    """Yield the text elements of a heading. Below it, space is left for the grid's column numbers."""
     y = -_height(rows)
     for content, is_name in rows:
         y += PANEL_LINE
@@ -310,17 +292,13 @@ EDGE, SPACE = 16.0, 26.0
 """Width of the margin, and vertical space between the parts of a diagram, in pixels."""
 
 ROOM = WIDTH - 2 * EDGE
-"""Width between the left and the right margin, in pixels."""
 
 TITLE, LINE, MARK = 15.0, 16.0, 20.0
-"""Font size of the title, height of a line of text, and height of a legend entry with a coloured mark, in pixels."""
+"""Font size of the title, and heights of a line of text and of a legend entry with a coloured mark, in pixels."""
 
 
 def draw(*subjects: Subject) -> str:
-    """Return an SVG document with one diagram per subject, one below the other. Equal subjects give equal documents.
-
-    Raise ValueError if there is no subject, and for a plan that would read from an axis of size 0 (`IndexPlan.check_limits`).
-    """
+    """Return an SVG document with one diagram per subject. Equal subjects give equal documents."""
     if not subjects:
         raise ValueError("there is nothing to draw")
     sections = [_Section(subject) for subject in subjects]
@@ -338,7 +316,7 @@ def draw(*subjects: Subject) -> str:
 
 
 class _Section:
-    """The diagram of one subject, with its upper left corner at (0, 0). `description`: its text for screen readers."""
+    """The diagram of one subject. `description`: its text for screen readers."""
 
     def __init__(self, subject: Subject) -> None:
         panel = Panel.fitting(subject, ROOM)
@@ -367,7 +345,7 @@ class _Section:
                 self._add(list(table.elements()), table.height + 8)
 
     def _add(self, elements: Sequence[svg.Element], height: float) -> None:
-        """Append elements at the lower end of the diagram. `height`: how much they add to it, in pixels."""
+        """Append elements below the others."""
         self.elements.append(moved(elements, 0, self.height))
         self.height += height
 
@@ -379,7 +357,7 @@ def _tables(subject: Subject, room: float) -> tuple[PlanTable, PlanTable]:
 
 
 def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
-    """Yield the legend entries of indices out of range: one for each outcome (clamped, filled, refused) in the diagram."""
+    """Yield the legend entries for the outcomes of indices out of range."""
     meanings = {
         IndexOutcome.CLAMPED: "index out of range: clamped to the nearest valid position",
         IndexOutcome.FILLED: f"index out of range: the fill value 0x{scene.subject.plan.fill.hex()} is written",
@@ -396,7 +374,7 @@ def _marks(scene: Scene) -> Iterator[Sequence[svg.Element]]:
 
 
 def _remarks(scene: Scene) -> Iterator[str]:
-    """Yield the sentences below the grids, which explain the numbers in the cells."""
+    """Yield the sentences below the grids."""
     subject = scene.subject
     if subject.plan.empty:
         yield f"{subject.output.name} has no elements: nothing is read or written."

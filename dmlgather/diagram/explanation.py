@@ -1,7 +1,4 @@
-"""The result of `explain`: plan, program on each device, bytes moved, lowest feature level and a diagram.
-
-A legend explains terms.
-"""
+"""The text that `explain` returns, and its legend."""
 
 from __future__ import annotations
 
@@ -24,16 +21,12 @@ if TYPE_CHECKING:
 
 
 WIDTH = 120
-"""Largest number of characters in a line of a printed legend."""
+"""Longest line of a printed legend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term that occurs in explanations, with its meaning.
-
-    `shown`: the term as the legend prints it, with letters for numbers ("strides [n, …]"). `pattern`: a regular expression that
-    finds the term in an explanation.
-    """
+    """A term in explanations. `shown`: with letters for numbers. `pattern`: a regular expression that finds it."""
 
     shown: str
     pattern: str
@@ -100,17 +93,17 @@ TERMS = (
     Term("dimensions and lookups from a table", r"lookups from a table", "the kernel reads the plan from memory: it runs any"),
     Term("bytes", r"^bytes ", "useful bytes of one run: each index and element is counted each time it is read"),
 )  # fmt: skip
-"""All terms that a legend can explain. A legend lists them in this order."""
+"""All terms of the legend, in its order."""
 
 
 def legend(explanation: str) -> tuple[tuple[str, str], ...]:
-    """Return the terms that occur in an explanation, each with its meaning. The parts of the kernels' names follow."""
+    """Return the terms and kernel names in an explanation, each with its meaning."""
     terms = tuple((term.shown, term.meaning) for term in TERMS if re.search(term.pattern, explanation, re.MULTILINE))
     return terms + tuple(_kernels(explanation))
 
 
 def printed(entries: tuple[tuple[str, str], ...]) -> str:
-    """Return a legend as indented text. `entries`: pairs of a term and its meaning."""
+    """Return a legend as indented text."""
     width = max((len(name) for name, _ in entries), default=0) + 2
     lines = ["legend"]
     for name, meaning in entries:
@@ -173,10 +166,7 @@ class Explanation:
         return draw(subject if data is None else subject.with_elements(data))
 
     def subject(self, name: str = "") -> Subject:
-        """Return what `dmlgather.diagram.draw` draws for this operator.
-
-        `name`: the operator's name in its model, for the title.
-        """
+        """Return the subject that `dmlgather.diagram.draw` draws. `name`: the operator's name in its model, for the title."""
         return self._subject(f"{name}: {self._title}" if name else self._title)
 
     @property
@@ -207,16 +197,13 @@ class Explanation:
 
 
 def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
-    """Return the explanation of a valid descriptor. `plan`: the plan that it was lowered to."""
+    """Return the explanation of a valid descriptor and its plan."""
     level = minimum_level(desc)
     return _explained(desc.operator.name, None if level is None else str(level), plan, partial(_of_descriptor, desc, plan))
 
 
 def explain_problem(problem: Problem, operator: str, lowest_level: str | None, reason: str | None = None) -> Explanation:
-    """Return the explanation of a problem on contiguous arrays.
-
-    `operator`: its name. `lowest_level`, `reason`: the fields of `Explanation`.
-    """
+    """Return the explanation of a problem on contiguous arrays. `lowest_level`, `reason`: the fields of `Explanation`."""
     plan = problem.plan()
     return replace(_explained(operator, lowest_level, plan, partial(_of_problem, problem, plan)), reason=reason)
 

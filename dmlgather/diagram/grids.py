@@ -1,4 +1,4 @@
-"""Draws tensors as grids of cells, and chooses the text and colours of the cells."""
+"""Tensors as grids of cells."""
 
 from __future__ import annotations
 
@@ -32,31 +32,24 @@ from dmlgather.plan.interpreter import IndexOutcome, ResolvedIndex
 from dmlgather.wording import braces, counted, spelled
 
 LABELS, GAP, BLOCK, PADDING = 18.0, 16.0, 7.0, 9.0
-"""Sizes in pixels: the height of the column numbers and three widths.
-
-The widths are those of an ellipsis for hidden columns, of the space between folded blocks, and of one element of padding.
-"""
+"""Pixels: height of column numbers, and widths of an ellipsis, of the gap between blocks of rows, and of a padding element."""
 
 ONE_LINE, TWO_LINES = 24.0, 40.0
 """Heights of a cell with one line and with two lines of text, in pixels."""
 
 MARGIN, NARROWEST = 8.0, 26.0
-"""Free space in a cell beside its text, left and right together, and smallest width of a cell, in pixels."""
+"""Free width in a cell beside its text, and smallest width of a cell, in pixels."""
 
 CLEAR, LANE = 8.0, 4.0
-"""Vertical space between a row of cells and the lines below it, and between two of these lines, in pixels."""
+"""Vertical space between cells and the lines below them, and between two of these lines, in pixels."""
 
 LONGEST = 10
-"""Largest number of characters in a cell or a row label. Longer texts are shortened in the middle."""
+"""Limit for the characters in a cell or a row label. Longer texts are shortened in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellStyle:
-    """Text, colours and marks of one cell.
-
-    `below`: a second line of text. `opacity`: opacity of `fill`, from 0 to 1. `colour`: colour of `text`. `hint`: text of the
-    tooltip. `data`: data-… attributes.
-    """
+    """Text, colours and marks of one cell. `below`: second line of text. `hint`: tooltip. `data`: data-… attributes."""
 
     text: str = ""
     below: str = ""
@@ -72,11 +65,10 @@ class CellStyle:
 
 
 class Grid:
-    """The drawing of a cutout as a grid. The cells begin at y = 0; the column numbers are above.
+    """The drawing of a cutout. The cells begin at y = 0; the column numbers are above.
 
-    `x`: the left end, with row labels. `styles`: the style of each shown cell. `lanes`: how many lines run below each row,
-    between cells. `labels_left`: whether row labels are at the left. `left`, `edge`, `bottom`: the left, right and lower end of
-    cells, padding and lines. `right`: the right end, with row labels. All are in pixels.
+    `x`, `right`: the ends with row labels. `left`, `edge`, `bottom`: the ends without them. `lanes`: how many lines run below
+    each row.
     """
 
     def __init__(
@@ -109,15 +101,15 @@ class Grid:
         self.right = self.edge + (0.0 if labels_left else beside)
 
     def place(self, cell: Cell) -> tuple[float, float, float, float]:
-        """Return x, y, width and height of a cell, which must be shown."""
+        """Return x, y, width and height of a shown cell."""
         return self._columns[cell[1]], self._rows[cell[0]], *self.cell
 
     def lane(self, row: int, number: int) -> float:
-        """Return y of a line that runs below a row of cells. `number`: the number of the line; 0 is next to the cells."""
+        """Return y of a line below a row of cells. Line 0 is next to the cells."""
         return self._rows[row] + self.cell[1] + CLEAR + LANE * number
 
     def elements(self) -> Iterator[svg.Element]:
-        """Yield the SVG elements of row labels, column numbers, padding and cells."""
+        """Yield the SVG elements of labels, padding and cells."""
         for column, x in self._columns.items():
             yield text(x + self.cell[0] / 2, -5, _column(column), colour=SOFT, anchor="middle", mono=True)
         label_x = self.left - 5 if self._labels_left else self.edge + 5
@@ -175,11 +167,7 @@ class Grid:
 
 
 def heading(cutout: Cutout, room: float) -> list[str]:
-    """Return the lines of text below a tensor's name. `room`: their width in pixels.
-
-    They state the type, the sizes, strides that are not contiguous, which dimensions the rows fold, and how many rows and
-    columns are shown.
-    """
+    """Return the lines of text below a tensor's name. `room`: their width in pixels."""
     tensor = cutout.tensor
     sizes, strides = tensor.layout.sizes, tensor.layout.strides
     lines = [f"{tensor.type} {braces(sizes)}"]
@@ -196,7 +184,7 @@ def heading(cutout: Cutout, room: float) -> list[str]:
 
 
 def short(content: str) -> str:
-    """Shorten a number or coordinates to at most LONGEST characters."""
+    """Shorten a number or coordinates to LONGEST characters."""
     return content if len(content) <= LONGEST else f"{content[:5]}…{content[-3:]}"
 
 
@@ -207,11 +195,7 @@ def _column(number: int) -> str:
 def _positions(
     shown: Sequence[int], total: int, size: Callable[[int], float], start: float, block: Callable[[int], int] = lambda _: 0
 ) -> tuple[dict[int, float], float]:
-    """Return a dict from shown rows (or columns) to their y (or x), and the end of the last one.
-
-    `shown`: the numbers of the shown rows. `total`: the number of all rows. `size`: the height of a row. `start`: y of the
-    first row. `block`: the number of a row's folded block; blocks are drawn apart.
-    """
+    """Return y of each shown row, and the end of the last one. Columns work alike, with x."""
     positions: dict[int, float] = {}
     end, before = start, -1
     for number in shown:
@@ -225,7 +209,7 @@ def _positions(
 
 
 def _breaks(shown: Sequence[int], total: int, positions: Mapping[int, float], size: Callable[[int], float]) -> Iterator[float]:
-    """Yield the y (or x) of each ellipsis for hidden rows (or columns). The arguments are those of `_positions`."""
+    """Yield y of each ellipsis for hidden rows. Columns work alike, with x."""
     before = -1
     for number in shown:
         if number != before + 1:
@@ -236,7 +220,7 @@ def _breaks(shown: Sequence[int], total: int, positions: Mapping[int, float], si
 
 
 def data_style(scene: Scene, cell: Cell, read_by: Mapping[int, int]) -> CellStyle:
-    """Return the style of an input cell. `read_by`: for each address that is read, the colour of the output cell."""
+    """Return the style of an input cell. `read_by`: the colour of each address that is read."""
     cutout = scene.data
     address, coordinates = cutout.address(*cell), cutout.coordinates(*cell)
     colour = read_by.get(address)
@@ -303,15 +287,12 @@ def index_style(scene: Scene, cell: Cell) -> CellStyle:
 
 
 def at(coordinates: tuple[int, ...]) -> str:
-    """Return coordinates as text, such as "0,3" for row 0 and column 3."""
+    """Return coordinates as text, such as "0,3"."""
     return ",".join(map(str, coordinates))
 
 
 def _element(scene: Scene, address: int) -> tuple[str, str, str]:
-    """Return texts for the input element at an address: the two lines of its cell, and the end of the cell's hint.
-
-    If the elements' values are unknown, the cell shows the address.
-    """
+    """Return the two lines of an input cell and the end of its tooltip. Without values, the cell shows the address."""
     if scene.subject.elements is None:
         return str(address), "", ""
     value = spelled(scene.subject.element_at(address))
@@ -319,10 +300,7 @@ def _element(scene: Scene, address: int) -> tuple[str, str, str]:
 
 
 def _position(index: ResolvedIndex) -> str:
-    """Return the text below an index in its cell: the position that it refers to, such as "→3".
-
-    The text is empty if the position equals the index.
-    """
+    """Return the text below an index, such as "→3". It is empty if the position equals the index."""
     if index.position is None:
         return "→fill" if index.outcome is IndexOutcome.FILLED else "refused"
     return "" if index.position == index.value else f"→{short(str(index.position))}"

@@ -1,4 +1,4 @@
-"""Chooses which cells a diagram shows, and finds the input cell that each output cell is read from."""
+"""The cells of a diagram, and the input cell that each output cell is read from."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dmlgather.plan import IndexPlan, IndexType, Lookup, unravel
 from dmlgather.plan.interpreter import IndexOutcome, Origin, ResolvedIndex, index_addresses, origin_of, step_at
 
 Cell = tuple[int, int]
-"""Row and column of a cell in the grid of the whole tensor."""
+"""Row and column in the grid of the whole tensor."""
 
 LEAST = 6
-"""Smallest number of rows and of columns that a grid shows, unless the tensor has fewer."""
+"""Smallest number of rows and of columns in a grid of a larger tensor."""
 
 MOST_PADDING = 3
-"""Largest number of padding elements per row that are drawn one by one. If there are more, one cell shows their number."""
+"""Limit for padding elements that are drawn one by one. If a row has more, one cell shows their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cutout:
-    """The part of a tensor that a diagram shows. `rows`, `columns`: the numbers of the shown rows and columns."""
+    """The part of a tensor that a diagram shows. `rows`, `columns`: numbers in the whole tensor."""
 
     tensor: ShownTensor
     rows: tuple[int, ...]
@@ -35,7 +35,7 @@ class Cutout:
         return (len(self.rows), len(self.columns)) == (self.tensor.rows, self.tensor.columns)
 
     def coordinates(self, row: int, column: int) -> tuple[int, ...]:
-        """Return the coordinates of an element, one per dimension. `row`, `column`: its cell in the whole tensor's grid."""
+        """Return the coordinates of a cell's element, one per dimension."""
         sizes = self.tensor.layout.sizes
         return (*unravel(row, sizes[:-1]), column) if sizes else ()
 
@@ -49,7 +49,7 @@ class Cutout:
 
     @property
     def padding(self) -> int:
-        """Number of buffer elements between the end of a row and the next row. They belong to no element of the tensor."""
+        """Number of unused buffer elements between the end of a row and the next row."""
         layout = self.tensor.layout
         if len(layout.sizes) < 2 or layout.sizes[-2] < 2 or layout.strides[-1] != 1:
             return 0
@@ -59,12 +59,12 @@ class Cutout:
 
     @property
     def shown_padding(self) -> int:
-        """Number of padding elements that are drawn after each row; 0 if the last column is not shown."""
+        """Padding elements that are drawn after each row; 0 if the last column is not shown."""
         return self.padding if self.columns and self.columns[-1] == self.tensor.columns - 1 else 0
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
-    """Return the row and column of the element at `coordinates`. All dimensions but the last are folded into the rows."""
+    """Return the row and column of an element."""
     row = 0
     for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
         row = row * size + coordinate
@@ -72,15 +72,12 @@ def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, i
 
 
 def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
-    """Return the cutout of a tensor's first rows and columns. `rows`, `columns`: how many, at most."""
+    """Return the first rows and columns of a tensor, at most `rows` and `columns`."""
     return Cutout(tensor, tuple(range(min(rows, tensor.rows))), tuple(range(min(columns, tensor.columns))))
 
 
 def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
-    """Return the cutout of the rows and columns that contain the elements at `addresses`.
-
-    `rows`, `columns`: how many, at most. If there are fewer than `least` rows or columns, others are added.
-    """
+    """Return the rows and columns that contain these addresses: at most `rows` and `columns`, and at least `least`."""
     positions = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
     needed = [folded(coordinates, tensor.layout.sizes) for coordinates in positions if coordinates is not None]
     return Cutout(
@@ -105,14 +102,13 @@ def _chosen(total: int, needed: Iterable[int], most: int, least: int) -> tuple[i
 
 
 NEAR = 8
-"""Invented indices refer to this many first positions of an axis, so that the diagram stays small."""
+"""Invented indices refer to the first NEAR positions of an axis, so that the diagram stays small."""
 
 
 def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
-    """Invent index values for a diagram. Return a dict from addresses to values; addresses count elements of the index tensor.
+    """Invent index values, by address in elements. The last output element gets an index out of range.
 
-    `looked_up`: for each element of the output, the addresses of the indices that it reads, one per lookup. The last element
-    gets an index out of range. The element before it gets a negative index if negative indices count from the end.
+    `looked_up`: for each output element, the addresses of its indices, one per lookup.
     """
     assert plan.index_type is not None
     tuples = list(dict.fromkeys(looked_up))
@@ -138,16 +134,12 @@ def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """Return a negative index for a position near the end that no other index refers to.
-
-    Avoid -1, because an index out of range that is clamped also ends at the last position. `wrap`: the size of the axis.
-    `used`: the positions in use.
-    """
+    """Return a negative index for an unused position. It is not -1, because clamped indices end there, too."""
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 
 
 def _out_of_range(lookup: Lookup, index_type: IndexType) -> int | None:
-    """Return an index above the valid range. If the index type cannot hold it, return an index below the range, or None."""
+    """Return an index above the valid range. If the type cannot hold it, return one below the range, or None."""
     if lookup.limit + 1 <= _largest(index_type):
         return lookup.limit + 1
     return -lookup.wrap - 2 if index_type.signed and lookup.wrap + 2 <= _largest(index_type) else None
@@ -158,26 +150,21 @@ def _largest(index_type: IndexType) -> int:
 
 
 MOST_JOINS, FEW_JOINS = 24, 10
-"""If a diagram has up to MOST_JOINS lines, all are drawn.
-
-If it has more, only FEW_JOINS are: nobody can follow many crossing lines.
-"""
+"""Up to MOST_JOINS lines are drawn. If there are more, only FEW_JOINS are: nobody can follow many crossing lines."""
 
 OUTPUT_ROWS, INPUT_ROWS, INDEX_ROWS = 8, 14, 10
-"""Largest number of rows that each grid shows."""
+"""Row limits of the grids."""
 
 MOST_COLUMNS = 8
-"""Largest number of columns that each grid shows."""
+"""Column limit of every grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A line of the diagram from the input to the output. It joins neighbouring output cells to the input cells that they read.
+    """A line of the diagram from input cells in one row to neighbouring output cells.
 
-    The input cells lie in one row. `source`, `target`: the first input cell and the first output cell. `length`: the number of
-    output cells. `step`: the number of columns from one input cell to the next. `colour`: a number that is equal for cells with
-    equal indices. `outcome`: whether the indices are valid, clamped, filled or refused. `indices`: the cells of the index
-    tensor that are read.
+    `source`, `target`: the first cells. `length`: the number of output cells. `step`: the distance between input cells, in
+    columns. `colour`: equal for cells with equal indices.
     """
 
     source: Cell
@@ -190,13 +177,13 @@ class Join:
 
     @property
     def sources(self) -> tuple[Cell, ...]:
-        """The input cells, from left to right."""
+        """Input cells, from left to right."""
         row, first = self.source
         return tuple(sorted({(row, first + number * self.step) for number in range(self.length)}))
 
     @property
     def targets(self) -> tuple[Cell, ...]:
-        """The output cells, from left to right."""
+        """Output cells, from left to right."""
         row, first = self.target
         return tuple((row, first + number) for number in range(self.length))
 
@@ -204,17 +191,13 @@ class Join:
 class Scene:
     """The content of a diagram, before the layout. The plan is interpreted for the shown part of the output.
 
-    `data`, `indices`, `output`: the shown parts of the tensors. `reads`: for each shown output cell, the element that it is
-    read from and the indices that were used. `values`: the index in each shown index cell. `resolved`: for each index that
-    shown output cells use, the position that it refers to. `colours`: a colour number for each combination of indices, by their
-    addresses. `joins`: the lines that are drawn. `runs`: the number of all lines, also those that are not drawn.
+    `reads`: the origin of each output cell. `values`: the index in each index cell. `resolved`: the position that an index
+    refers to. `colours`: a number for each combination of indices, by their addresses. `runs`: the number of all lines, drawn
+    or not.
     """
 
     def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
-        """`columns`, `index_columns`: the largest number of shown columns, of input and output, and of the index tensor.
-
-        Raises ValueError for a plan that would read from an axis of size 0 (`IndexPlan.check_limits`).
-        """
+        """Interpret the plan. Raises ValueError if it would read from an axis of size 0."""
         self.subject, plan = subject, subject.plan
         plan.check_limits()
         self.output = first(subject.output, OUTPUT_ROWS, columns)
@@ -243,14 +226,11 @@ class Scene:
 
     @property
     def outcomes(self) -> set[IndexOutcome]:
-        """How the indices of shown output cells turned out: valid, clamped, filled or refused."""
+        """Outcomes of the indices that shown output cells use."""
         return {origin.outcome for origin in self.reads.values()}
 
     def colour(self, cell: Cell) -> int:
-        """Return the colour number of an output cell.
-
-        Cells with equal indices have one colour; without indices, each row has its own.
-        """
+        """Return the colour number of an output cell. Without indices, each row has its own colour."""
         addresses = _addresses(self.reads[cell])
         return self.colours[addresses] if addresses else cell[0]
 
@@ -271,10 +251,7 @@ class Scene:
                 cells = cells[length:]
 
     def _run_length(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
-        """Return how many of these neighbouring output cells one line joins, and the distance of their input cells in columns.
-
-        The line begins at the first cell. `sources`: the input cell of each output cell; None if it is not shown.
-        """
+        """Return how many of these output cells one line joins, and the distance of their input cells in columns."""
         length, step = 1, 1
         for before, cell in pairwise(cells):
             source, next_source = sources[before], sources[cell]
@@ -299,10 +276,7 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 
 
 def _selected(runs: list[Join]) -> list[Join]:
-    """Return the lines to draw.
-
-    If there are too many, lines with an index out of range are drawn first, then those at the start of a row.
-    """
+    """Return the lines to draw: first those with an index out of range, then those at the start of a row."""
     if len(runs) <= MOST_JOINS:
         return runs
     order = sorted(range(len(runs)), key=lambda i: (runs[i].outcome is IndexOutcome.VALID, runs[i].target[1] > 0, i))

@@ -1,4 +1,4 @@
-"""The subject of a diagram: tensors, a plan and index values, for example the initial values of a DxDispatch model."""
+"""The subject of a diagram: a plan with its tensors and index values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ from dmlgather.wording import braces, counted, printable
 
 @dataclass(frozen=True, slots=True)
 class ShownTensor:
-    """A tensor that is drawn as a grid. Its last dimension becomes the columns; all others are folded into the rows.
-
-    `type`: the data type's name in the operator's library, such as "FLOAT32" in DirectML.
-    """
+    """A tensor drawn as a grid: the last dimension becomes the columns, all others the rows."""
 
     name: str
     type: str
@@ -36,24 +33,22 @@ class ShownTensor:
 
     @property
     def rows(self) -> int:
-        """Number of rows of the whole tensor."""
+        """Rows of the whole tensor."""
         return prod(self.layout.sizes[:-1])
 
     @property
     def columns(self) -> int:
-        """Number of columns of the whole tensor."""
+        """Columns of the whole tensor."""
         return self.layout.sizes[-1] if self.layout.sizes else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of one diagram: an operator's plan and tensors.
+    """The subject of one diagram: a plan with its tensors.
 
-    `plan`: the plan for the layouts of the tensors. `indices`: the index tensor; None if the plan reads no indices.
-    `lookup_axes`: the dimension of `data` that each lookup of the plan indexes. `attributes`: the operator's attributes as
-    text, by name. `values`: the values of the indices, as an array with the tensor's sizes or a one-dimensional buffer; None if
-    the diagram invents them. `origin`: where the values come from, in words. `elements`: the elements of `data`, in the same
-    forms; None if they are unknown.
+    `indices`: None if the plan reads no indices. `lookup_axes`: the dimension of `data` that each lookup indexes. `values`: the
+    index values, in the shape of `indices` or as a one-dimensional buffer; None lets the diagram invent some. `origin`: where
+    the values come from, in words. `elements`: the elements of `data`, in the same forms; None if unknown.
     """
 
     title: str
@@ -68,10 +63,7 @@ class Subject:
     elements: NDArray[Any] | None = None
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
-        """Return a copy with these index values. `origin`: where they come from, in words.
-
-        Raises TypeError unless they are integers, ValueError for a wrong shape, and if there is no index tensor.
-        """
+        """Return a copy with these index values. Raises TypeError unless they are integers, ValueError for a wrong shape."""
         if self.indices is None:
             raise ValueError(f"{self.title} has no index tensor, so it takes no index values")
         array = np.asarray(values)
@@ -80,17 +72,17 @@ class Subject:
         return dataclasses.replace(self, values=_checked(self.indices, array), origin=origin)
 
     def with_elements(self, elements: Any) -> Subject:
-        """Return a copy with these elements of `data`, which its cells show. Raise ValueError for a wrong shape."""
+        """Return a copy with these elements of `data`. Raises ValueError for a wrong shape."""
         return dataclasses.replace(self, elements=_checked(self.data, np.asarray(elements)))
 
     def value_at(self, address: int) -> int:
-        """Return the index at an address, which counts elements of the index tensor."""
+        """Return the index at an address in elements."""
         assert self.values is not None
         assert self.indices is not None
         return int(_element(self.indices, self.values, address))
 
     def element_at(self, address: int) -> Any:
-        """Return the element of `data` at an address, as a NumPy scalar. The address counts elements."""
+        """Return the element of `data` at an address in elements."""
         assert self.elements is not None
         return _element(self.data, self.elements, address)
 
@@ -113,10 +105,7 @@ def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
-    """Return the subject for a diagram of a valid descriptor.
-
-    `plan`: the plan that it was lowered to. `title`: by default, the operator's name and lowest feature level.
-    """
+    """Return the subject for a valid descriptor and its plan."""
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -135,7 +124,7 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subje
 
 
 def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
-    """Return the subject for a diagram of a problem on contiguous arrays. `plan`: the plan that it was lowered to."""
+    """Return the subject for a problem on contiguous arrays and its plan."""
     names = (*problem.arguments, "output")
     tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
     values = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
@@ -152,10 +141,7 @@ def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """Return the subject for a diagram of a plan without a known operator.
-
-    Input and indices are drawn as one-dimensional buffers. The output has the plan's shape.
-    """
+    """Return the subject for a plan of an unknown operator. Inputs are drawn as one-dimensional buffers."""
     index_type = plan.index_type
     return Subject(
         title=title,
@@ -173,15 +159,13 @@ def _width(plan: IndexPlan) -> str:
 INDICES = "indices_tensor"
 
 MOST_VALUES = 128
-"""Largest number of elements of an input that a diagram shows by value. A larger input is shown by addresses."""
+"""Limit for the elements of an input that is shown by value. A larger input is shown by addresses."""
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
-    """Return a copy with the initial values that a DxDispatch model gives to the indices, and to a small input.
+    """Return a copy with a DxDispatch model's initial values of the indices and of a small input.
 
-    `dispatchable`: the operator's name in the model. Its first dispatch counts. Values stay unknown if nothing dispatches the
-    operator, if an earlier dispatch writes them, or if they do not fit into memory. Raises FileError for a file of values that
-    cannot be read.
+    Values stay unknown if an earlier dispatch writes them. Raises FileError for an unreadable file of values.
     """
     written: set[str] = set()
     for command, bound in _dispatches(model):
@@ -203,10 +187,7 @@ def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str)
 
 
 def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """Return the initial elements of the part of a resource that is bound.
-
-    Return None if the resource does not fit into memory.
-    """
+    """Return the initial elements of the bound part of a resource, or None if memory is too small."""
     resource = model.resources[bound.resource]
     available = available_memory()
     if available is not None and 2 * resource.size > available:
@@ -216,10 +197,7 @@ def _contents(model: CheckedFile, bound: BufferBinding, dtype: np.dtype[Any]) ->
 
 
 def _dispatches(model: CheckedFile) -> Iterator[tuple[Dispatch, dict[str, BufferBinding]]]:
-    """Yield each dispatch of a model with the resources that are bound to its tensors, by the tensor's name.
-
-    A binding of the dispatch replaces a binding of the operator's initialisation.
-    """
+    """Yield each dispatch of a model with its resources by tensor name."""
     for command in model.commands:
         if isinstance(command, Dispatch):
             execution, initialisation = model.buffer_bindings(command)
