@@ -38,10 +38,7 @@ PROBLEMS: Mapping[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One input or output of a layer.
-
-    `type`: such as "f32"; None if unknown. `shape`: None if the port states no sizes. An unknown size is None.
-    """
+    """One input or output of a layer. `type`: such as "f32". Unknown types, shapes and sizes are None."""
 
     id: int
     type: str | None

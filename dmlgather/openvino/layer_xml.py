@@ -26,10 +26,7 @@ class IRError(Exception):
 
 @dataclass(slots=True)
 class Element:
-    """An XML element.
-
-    `line`: the line where its start tag ends, from 1; None if unknown. `text`: the text before the first child.
-    """
+    """An XML element. `line`: where its start tag ends, from 1; None if unknown. `text`: before the first child."""
 
     tag: str
     attributes: Mapping[str, str]

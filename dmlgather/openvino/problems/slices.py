@@ -70,10 +70,10 @@ class OpenVINOSlice(BoundedProblem):
 
 
 class Entry(NamedTuple):
-    """Effect of StridedSlice on one dimension.
+    """Effect of StridedSlice on one dimension of data or of the output.
 
-    `axis`: the dimension of data; None for a dimension that new_axis_mask adds. `number`: the position in begin, end and
-    strides; None if the whole dimension is kept. `shrinks`: True if the dimension is removed.
+    `axis`: None for a dimension that new_axis_mask adds. `number`: the position in begin, end and strides; None if the whole
+    dimension is kept. `shrinks`: True if the dimension is removed.
     """
 
     axis: int | None
@@ -82,10 +82,7 @@ class Entry(NamedTuple):
 
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
-    """Yield an Entry for each dimension of data and each added dimension, in the order of the output.
-
-    The masks must have equal lengths. Raises ValueError if they describe more dimensions than data has.
-    """
+    """Yield the Entries in the order of the output. Raises ValueError if the masks describe too many dimensions."""
     masks = tuple(zip(ellipsis, new, shrink, strict=True))
     bounded = sum(not (is_ellipsis or is_new) for is_ellipsis, is_new, _ in masks)
     if bounded > rank:
@@ -163,10 +160,7 @@ class OpenVINOStridedSlice(BoundedProblem):
         return tuple(windows), tuple(axes)
 
     def _element(self, k: int | None, axis: int | None) -> Window:
-        """Return the window of the one element begin[k].
-
-        begin_mask has no effect here, as in TensorFlow and in OpenVINO's `evaluate`.
-        """
+        """Return the window of the one element begin[k]. As in TensorFlow, begin_mask has no effect here."""
         assert k is not None
         assert axis is not None
         size, position = self.data.shape[axis], self.begin[k]
