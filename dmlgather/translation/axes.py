@@ -18,14 +18,9 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 @dataclass(frozen=True, slots=True)
 class AccessPattern:
-    """The elements that an operator reads, as addresses in elements: offset + sum of coordinate * stride + sum of index *
-    lookup stride.
+    """The addresses that an operator reads, in elements: offset + sum of coordinate * stride + sum of index * lookup stride.
 
-    A lookup is one index that is read for each output element.
-
-    `sizes`, `strides`: the sizes and strides of the dimensions.
-    `offset`: the address of the first element.
-    `lookups`: for each lookup, a pair of its limit (index values are 0 to limit - 1) and its stride.
+    `lookups`: for each index per output element, the number of its valid values and its stride.
     """
 
     sizes: tuple[int, ...]
@@ -36,14 +31,11 @@ class AccessPattern:
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """An access pattern, expressed as a reshape of the tensor and a slice along each axis.
+    """An access pattern as a reshape of the tensor and a slice along each axis.
 
-    `shape`: the shape to which the tensor is reshaped; elements at its end may be left out.
-    `windows`: for each axis of `shape`, the positions that are read. For an axis with a lookup, these are all positions that
-    its indices can select.
-    `dim_axes`: for each dimension of the pattern, the axis along which its stride moves. None for a stride of 0; a dimension of
-    size 1 may also have None.
-    `lookup_axes`: for each lookup of the pattern, the axis in which its index selects a position.
+    `shape`: the shape of the reshape. It may leave out elements at the tensor's end. `windows`: the positions that are read or
+    that indices can select, for each axis. `dim_axes`: for each dimension of the pattern, the axis along which it moves; None
+    for a stride of 0. `lookup_axes`: the axis that each lookup indexes.
     """
 
     shape: tuple[int, ...]
@@ -53,15 +45,15 @@ class AxisMap:
 
     @property
     def used_axes(self) -> tuple[int, ...]:
-        """Return the axes along which a dimension or a lookup moves. Along every other axis, only one position is read."""
+        """Axes along which a dimension or a lookup moves."""
         return tuple(axis for axis in range(len(self.shape)) if axis in self.dim_axes or axis in self.lookup_axes)
 
 
 def map_to_axes(shape: tuple[int, ...], access: AccessPattern) -> AxisMap | None:
     """Express an access pattern as a reshape and slices of a packed tensor with this shape.
 
-    Try to slice the tensor in its own shape, then in the shape that follows from the pattern's strides, then flattened. Return
-    None if each of these shapes lacks an axis for some dimension or lookup, for example because windows overlap.
+    Try the tensor's own shape, then the shape that follows from the pattern's strides, then one dimension. Return None if all
+    fail, for example because windows overlap.
     """
     shapes = (shape, *_shape_of_strides(prod(shape), access), (prod(shape),))
     maps = (_AxisAssignment(candidate, access).axis_map() for candidate in shapes)
@@ -69,10 +61,9 @@ def map_to_axes(shape: tuple[int, ...], access: AccessPattern) -> AxisMap | None
 
 
 def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[int, ...]]:
-    """Yield the shape in which a packed tensor has the pattern's strides, or nothing if there is no such shape.
+    """Yield the shape in which a packed tensor has the pattern's strides, if there is one.
 
-    For strides 12, 3 and 1 it is (n, 4, 3), with n just large enough for the last element that is read. The shape has at most
-    `elements` elements.
+    For strides 12, 3 and 1, it is (n, 4, 3), with n just large enough for the last element that is read.
     """
     pairs = [*zip(access.sizes, access.strides, strict=True), *access.lookups]
     if any(size == 0 for size, _ in pairs):
@@ -89,19 +80,14 @@ def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[in
 
 @dataclass(slots=True)
 class _AxisAssignment:
-    """The search for an axis of `shape` for each dimension and each lookup of an access pattern.
-
-    `strides`: the strides of the packed tensor. `starts`: for each axis, the first position that is read.
-    """
+    """The search for an axis for each dimension and each lookup. `starts`: the first position along each axis."""
 
     shape: tuple[int, ...]
     access: AccessPattern
     strides: tuple[int, ...] = field(init=False)
     starts: tuple[int, ...] = field(init=False)
     windows: dict[int, Window] = field(default_factory=dict)
-    """The positions that are read, by axis."""
     dim_axes: dict[int, int] = field(default_factory=dict)
-    """The axis of each dimension, by dimension."""
     lookup_axes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -109,7 +95,6 @@ class _AxisAssignment:
         self.starts = (0,) * len(self.shape) if 0 in self.shape else unravel(self.access.offset, self.shape)
 
     def axis_map(self) -> AxisMap | None:
-        """Return the result of the search. Return None if a dimension or a lookup has no axis."""
         if 0 not in self.shape and dot(self.starts, self.strides) != self.access.offset:
             return None
         sizes = self.access.sizes
@@ -127,7 +112,7 @@ class _AxisAssignment:
         return AxisMap(self.shape, tuple(windows), dim_axes, tuple(self.lookup_axes))
 
     def _assign_dim(self, dim: int) -> bool:
-        """Give a dimension the first free axis along which it can move. Return False if there is none."""
+        """Choose the first free axis for a dimension. Return False if there is none."""
         size, stride = self.access.sizes[dim], self.access.strides[dim]
         for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             if axis in self.windows or stride % axis_stride or (size == 1 and stride != axis_stride):
@@ -141,10 +126,7 @@ class _AxisAssignment:
         return False
 
     def _assign_lookup(self, limit: int, stride: int) -> bool:
-        """Give a lookup an axis with its stride. Return False if there is none.
-
-        Axes without a dimension come first, then axes with exactly `limit` positions.
-        """
+        """Choose an axis for a lookup. Axes without a dimension come first, then axes with exactly `limit` positions."""
         candidates = []
         for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             window = self.windows.get(axis, Window(self.starts[axis], 1, 1))
@@ -164,15 +146,11 @@ class _AxisAssignment:
 
 
 _MAX_POSITIONS = 2**24
-"""A copy that slices and transpositions cannot express becomes a Gather with constant indices, if there are at
-most this many.
-"""
+"""Limit for the constant indices of a Gather that replaces a copy without slices and transpositions."""
 
 
 def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
-    """Add steps that copy the elements of an access pattern without lookups. Return the name of the copy, of shape
-    `access.sizes`.
-    """
+    """Copy the elements of an access pattern without lookups. The copy has the shape `access.sizes`."""
     axis_map = map_to_axes(target.type_of(value).shape, access)
     if axis_map is None:
         copy = gather_flat(target, value, target.graph.constant(positions(access)))
@@ -182,7 +160,7 @@ def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
 
 
 def read_window(target: OnnxProgram, value: str, axis_map: AxisMap) -> str:
-    """Add a reshape and a slice that copy the elements of an `AxisMap`. The result has only the axes in `used_axes`."""
+    """Add a reshape and a slice that copy the elements of an `AxisMap`. The result has only its `used_axes`."""
     tensor = target.type_of(value)
     count = prod(axis_map.shape)
     if count < prod(tensor.shape):
@@ -192,7 +170,7 @@ def read_window(target: OnnxProgram, value: str, axis_map: AxisMap) -> str:
 
 
 def sliced(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
-    """Add a slice with a window for each dimension. If the windows cover the whole value, return the value itself."""
+    """Add a slice, unless the windows cover the whole value."""
     shape = target.type_of(value).shape
     windows = [window if window.count > 1 else Window(window.start * window.count, window.count, 1) for window in windows]
     if all(window == Window.whole(size) for size, window in zip(shape, windows, strict=True)):
@@ -205,11 +183,7 @@ def sliced(target: OnnxProgram, value: str, windows: Sequence[Window]) -> str:
 
 
 def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequence[int]) -> str:
-    """Add steps that transpose a value and broadcast it to the shape `sizes`.
-
-    `dims`: for each dimension of the value, the dimension of the result that it becomes. The value is broadcast along all
-    others.
-    """
+    """Transpose a value and broadcast it to `sizes`. `dims`: the dimension of the result for each dimension of the value."""
     order = sorted(range(len(dims)), key=lambda dim: dims[dim])
     value = target.transposed(value, order)
     value = target.reshaped(value, [size if dim in dims else 1 for dim, size in enumerate(sizes)])
@@ -217,10 +191,9 @@ def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequen
 
 
 def positions(access: AccessPattern) -> NDArray[Any]:
-    """Return the positions in the flattened tensor that an access pattern reads, as an array that broadcasts to the pattern's
-    sizes.
+    """Return the positions in the flattened tensor, as an array that broadcasts to the pattern's sizes.
 
-    A dimension of stride 0 has size 1. Raise UntranslatableError if the array would be too large to be a constant in a model.
+    Raises UntranslatableError if the array is too large for a constant in a model.
     """
     sizes = [size if stride else 1 for size, stride in zip(access.sizes, access.strides, strict=True)]
     if prod(sizes) > _MAX_POSITIONS:
@@ -237,6 +210,6 @@ def positions(access: AccessPattern) -> NDArray[Any]:
 
 
 def gather_flat(target: OnnxProgram, value: str, places: str) -> str:
-    """Add a Gather from the flattened value. `places`: the positions to read; the result has their shape."""
+    """Add a Gather from the flattened value. The result has the shape of `places`."""
     shape = target.type_of(value).shape
     return target.gather(target.reshaped(value, (prod(shape),)), places, 0)

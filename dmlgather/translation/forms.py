@@ -1,6 +1,4 @@
-"""The choice of ONNX's operator for a gather: Gather, GatherElements, GatherND, or a Gather at computed positions in the
-flattened data.
-"""
+"""The choice of ONNX's operator for a gather: Gather, GatherElements, GatherND, or a Gather from flattened data."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from dmlgather.translation.onnx_operators import POSITIONS, OnnxProgram, Untrans
 
 
 def gather_by_axes(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add the gather as one of ONNX's gather operators. Return the output's name, or None if no operator fits."""
+    """Add one of ONNX's gather operators and return the output's name, or None if no operator fits."""
     if gathering.windowed:
         return None if gathering.index_dims else _one_window(target, gathering)
     if len(gathering.plan.lookups) > 1:
@@ -25,11 +23,7 @@ def gather_by_axes(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def _is_gather_elements(gathering: Gathering) -> bool:
-    """Return True if the gather can be a GatherElements: along each axis of the data except one, indices and data advance
-    together.
-
-    The indices may have at most one further dimension.
-    """
+    """Return True if indices and data advance together along all axes of the data except one."""
     batch, indexed = gathering.batch_dims, gathering.index_dims
     dims = [dim for dim in gathering.dim_of_axis if dim is not None]
     return bool(batch) and len(indexed) - len(batch) <= 1 and set(dims) == set(batch)
@@ -45,7 +39,7 @@ def _gather(target: OnnxProgram, gathering: Gathering) -> str:
 
 
 def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
-    """Add a GatherElements, after a transposition of the data to the order of the output's dimensions."""
+    """Add a GatherElements of the data, transposed to the order of the output."""
     converted = gathering.converted([0], target.gather_elements_rule)
     dims = gathering.lookup_dims(0)
     order = [gathering.dim_of_axis.index(dim if dim in gathering.batch_dims else None) for dim in dims]
@@ -62,9 +56,7 @@ def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
 
 
 def _gather_nd(target: OnnxProgram, gathering: Gathering) -> str:
-    """Add a GatherND, after a transposition of the data. GatherND needs this order: batch dimensions, the axes in which index
-    tuples select positions, the other axes.
-    """
+    """Add a GatherND of transposed data: batch dimensions first, then the indexed axes, then the others."""
     tuples = gathering.index_tuples(target.gather_nd_rule)
     batch, indexed = gathering.batch_dims, gathering.index_dims
     dims = (*batch, *(dim for dim in indexed if dim not in batch))
@@ -83,10 +75,9 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a gather that reads one window of the data, as one Gather for each axis. Its indices are start, start + 1, start + 2,
-    ….
+    """Add a gather of one window, as a Gather for each axis.
 
-    Return None if an index out of range must raise an error, because it would be checked for each element of the window.
+    Return None if an index out of range must raise: each element of the window would be checked.
     """
     plan = gathering.plan
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -109,10 +100,9 @@ def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def gather_by_positions(target: OnnxProgram, gathering: Gathering, access: AccessPattern) -> str:
-    """Add steps that compute positions in the flattened data, and a Gather that reads them.
+    """Compute positions in the flattened data, and add a Gather that reads them.
 
-    `access`: the addresses that the gather reads in the data. Raise UntranslatableError if an index out of range must raise an
-    error, because a position does not show which index was out of range.
+    Raises UntranslatableError if an index out of range must raise: a position does not show which index was out of range.
     """
     plan, dtype = gathering.plan, np.dtype(np.int64)
     if plan.out_of_bounds is OutOfBounds.RAISE:

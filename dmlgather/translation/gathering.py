@@ -1,6 +1,4 @@
-"""A gather in terms of ONNX's operators: which axis of the data each index selects from, and indices converted to
-ONNX's rules.
-"""
+"""A gather in terms of ONNX's operators: the axis that each lookup indexes, and indices converted to ONNX's rules."""
 
 from __future__ import annotations
 
@@ -23,24 +21,16 @@ _WIDE_UNSIGNED = ("uint32", "uint64")
 
 @dataclass(frozen=True, slots=True)
 class ConvertedIndices:
-    """Indices that an ONNX operator can read.
-
-    `value`: the name of the indices in the graph.
-    `valid`: if indices out of range give a fill value, the name of a mask that is true for indices in range; otherwise None.
-    """
+    """Indices for an ONNX operator. `valid`: the mask of indices in range; None if nothing is filled."""
 
     value: str
     valid: str | None = None
 
 
 class IndexConverter:
-    """A conversion of indices from the source's rules to those of an ONNX operator: data type, negative indices, indices out of
-    range.
+    """A conversion of indices from the source's rules to those of an ONNX operator.
 
-    With several lookups, the indices are tuples: the last dimension has one component for each lookup.
-
-    `source`: what the source does with an index out of range.
-    `rule`: how the ONNX operator treats its indices.
+    With several lookups, the last dimension of the indices has one component for each.
     """
 
     def __init__(self, target: OnnxProgram, lookups: Sequence[Lookup], source: OutOfBounds, rule: IndexRule) -> None:
@@ -51,7 +41,7 @@ class IndexConverter:
         self.both_raise = rule.raises and self.source is OutOfBounds.RAISE
 
     def convert(self, value: str) -> ConvertedIndices:
-        """Add the steps that wrap, clamp, mask or cast the indices, as far as the operator does not do this itself."""
+        """Wrap, clamp, mask and cast the indices, unless the operator does it itself."""
         dtype = self.target.type_of(value).dtype
         signed = dtype.kind == "i"
         source_wraps = signed and bool(self.wraps.any())
@@ -71,7 +61,7 @@ class IndexConverter:
         return ConvertedIndices(clamped, self._valid(clamped, value))
 
     def _clamp_then_cast(self, value: str) -> ConvertedIndices:
-        """Clamp unsigned indices before the cast to int64, because onnxruntime before 1.32 does not clamp all int64 values."""
+        """Clamp unsigned indices before the cast, because onnxruntime before 1.32 does not clamp all int64 values."""
         info, largest = np.iinfo(self.target.type_of(value).dtype), max([1, *self.limits])
         clamped = self._clamped(value, None, np.minimum(self.limits - 1, info.max), signed=False)
         dtype = next(name for name in self.rule.types if np.iinfo(name).max >= largest)
@@ -81,9 +71,7 @@ class IndexConverter:
         return None if self.source is OutOfBounds.CLAMP else self.target.compute("equal", np.bool_, clamped, value)
 
     def _without_negative(self, value: str) -> str:
-        """Replace negative indices by the limit. The operator would take them as valid, but it raises an error for
-        the limit.
-        """
+        """Replace negative indices by the limit. The operator accepts negative indices, but raises for the limit."""
         return self._where_negative(value, self._number(value, self.limits))
 
     def _where_negative(self, value: str, other: str) -> str:
@@ -96,10 +84,7 @@ class IndexConverter:
         return self._compute("minimum", value, self._number(value, last))
 
     def _cast(self, value: str, *, changes: bool) -> str:
-        """Cast the indices to a data type that the operator accepts.
-
-        `changes`: True if arithmetic on the indices follows. The type is then wide enough for its results.
-        """
+        """Cast the indices to a type of the operator. `changes`: True if arithmetic follows, which needs a wider type."""
         dtype = self.target.type_of(value).dtype
         largest = max([1, *self.limits, *self.wraps])
         if dtype.name in self.rule.types and (not changes or np.iinfo(dtype).max >= largest):
@@ -118,19 +103,15 @@ class IndexConverter:
 
 
 def _is_wide_enough(dtype: np.dtype[Any], indices: np.dtype[Any], largest: int) -> bool:
-    """Return True if `dtype` can hold `largest` and all values of the data type `indices`."""
     wide, narrow = np.iinfo(dtype), np.iinfo(indices)
     return wide.min <= narrow.min and wide.max >= max(narrow.max, largest)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTuples:
-    """The indices of several lookups, combined into tuples for GatherND.
+    """Index tuples for GatherND, of shape [index dimensions…, components].
 
-    `order`: the number of the lookup that each component belongs to.
-    `value`: the name of the tuples. Their shape is [index dimensions…, components].
-    `masks`: if indices out of range give a fill value, the names of masks that are true for indices in range. Each broadcasts
-    to the output.
+    `order`: the lookup of each component. `masks`: true for indices in range; each broadcasts to the output.
     """
 
     order: list[int]
@@ -140,16 +121,11 @@ class IndexTuples:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """A plan with lookups, in a form that ONNX's gather operators can express.
+    """A plan in a form for ONNX's gather operators: each output dimension and each lookup moves along one axis of the data.
 
-    Each dimension of the output, and each lookup (an index that is read per output element), moves along one axis of the data.
-    Dimensions are those of the plan: it writes a packed output, outermost dimension first.
-
-    `data`: the name of the value from which elements are copied.
-    `indices`: the name of the value from which indices are read.
-    `dim_of_axis`: for each axis of the data, the output dimension that moves along it, or None.
-    `lookup_of_axis`: for each axis of the data, the lookup with indices that select a position in it, or None. An axis has both
-    a dimension and a lookup if each index is the start of a window.
+    The plan writes a packed output, outermost dimension first. `data`, `indices`: names of values. `dim_of_axis`,
+    `lookup_of_axis`: the output dimension and the lookup that move along each axis of the data. An axis has both if each index
+    is the start of a window.
     """
 
     target: OnnxProgram
@@ -161,7 +137,7 @@ class Gathering:
 
     @classmethod
     def of(cls, target: OnnxProgram, plan: IndexPlan, axis_map: AxisMap, data: str, indices: str) -> Gathering:
-        """Return the gather that reads `data`, which `read_window` has reshaped and sliced for `axis_map`."""
+        """Return the gather from `data`, which `read_window` has reshaped and sliced for `axis_map`."""
         dims = {axis: dim for dim, axis in enumerate(axis_map.dim_axes) if axis is not None}
         lookups = {axis: number for number, axis in enumerate(axis_map.lookup_axes)}
         by_axis = (tuple(numbers.get(axis) for axis in axis_map.used_axes) for numbers in (dims, lookups))
@@ -169,12 +145,12 @@ class Gathering:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Return the sizes of the output dimensions."""
+        """Sizes of the output dimensions."""
         return self.plan.shape
 
     @property
     def windowed(self) -> bool:
-        """Return True if an index is the start of a window of several elements."""
+        """True if an index is the start of a window of several elements."""
         axes = zip(self.dim_of_axis, self.lookup_of_axis, strict=True)
         return any(dim is not None and number is not None for dim, number in axes)
 
@@ -184,18 +160,16 @@ class Gathering:
 
     @property
     def index_dims(self) -> tuple[int, ...]:
-        """Return the output dimensions along which any index varies."""
+        """Output dimensions along which any index varies."""
         return tuple(sorted({dim for number in range(len(self.plan.lookups)) for dim in self.lookup_dims(number)}))
 
     @property
     def batch_dims(self) -> tuple[int, ...]:
-        """Return the output dimensions along which the indices vary and the data also advance (batch dimensions of
-        a gather).
-        """
+        """Output dimensions along which both the indices and the data advance."""
         return tuple(dim for dim in self.index_dims if dim in self.dim_of_axis)
 
     def without_small_batch(self) -> Gathering:
-        """Return the same gather without batch dimensions of size 1: the indices no longer vary along them."""
+        """Return the same gather without batch dimensions of size 1."""
         small = [dim for dim in self.batch_dims if self.sizes[dim] == 1]
         lookups = (
             replace(lookup, index_strides=tuple(0 if dim in small else step for dim, step in enumerate(lookup.index_strides)))
@@ -204,11 +178,7 @@ class Gathering:
         return replace(self, plan=replace(self.plan, lookups=tuple(lookups)))
 
     def tuple_order(self) -> list[int] | None:
-        """Return the order of the lookups in which their indices are consecutive components of index tuples, as GatherND reads
-        them.
-
-        Their index strides must be equal, and their index offsets equally spaced. Otherwise, return None.
-        """
+        """Return the order in which the lookups' indices are consecutive components of index tuples, or None."""
         lookups = self.plan.lookups
         order = sorted(range(len(lookups)), key=lambda number: lookups[number].index_offset)
         offsets = [lookups[number].index_offset for number in order]
@@ -217,13 +187,9 @@ class Gathering:
         return order if equal_strides and len(steps) <= 1 and 0 not in steps else None
 
     def converted(self, numbers: Sequence[int], rule: IndexRule, *, components: bool = False) -> ConvertedIndices:
-        """Add the indices of some lookups, converted for an ONNX operator. They have the output dimensions along which they
-        vary.
+        """Convert the indices of lookups with equal index strides.
 
-        `numbers`: the numbers of the lookups, which must have equal index strides.
-        `rule`: how the operator treats its indices.
-        `components`: True to combine several lookups; a last dimension then has one component for each. False for a single
-        lookup.
+        `components`: True appends a dimension with one component for each lookup. False needs a single lookup.
         """
         lookups = [self.plan.lookups[number] for number in numbers]
         first, dims = lookups[0], self.lookup_dims(numbers[0])
@@ -236,7 +202,7 @@ class Gathering:
         return IndexConverter(self.target, lookups, self.plan.out_of_bounds, rule).convert(value)
 
     def index_tuples(self, rule: IndexRule) -> IndexTuples:
-        """Add the indices of all lookups, combined into tuples and converted for GatherND."""
+        """Combine the indices of all lookups into tuples for GatherND."""
         order, dims = self.tuple_order(), self.index_dims
         if order is not None:
             tuples = self.converted(order, rule, components=True)
@@ -265,17 +231,14 @@ class Gathering:
         return strided_copy(self.target, value, AccessPattern(tuple(sizes), strides, place))
 
     def with_all_dims(self, value: str, dims: Sequence[int]) -> str:
-        """Add a reshape that gives a value all output dimensions. `dims`: the output dimensions that it has; the others get
-        size 1.
-        """
+        """Reshape a value to all output dimensions. Those that are not in `dims` get size 1."""
         sizes = [size if dim in dims else 1 for dim, size in enumerate(self.sizes)]
         return self.target.reshaped(value, sizes)
 
     def finish(self, result: str, dims: Sequence[int], masks: Sequence[str] = ()) -> str:
-        """Add the steps from an operator's result to the output: transpose, broadcast, and replace elements by the fill value.
+        """Transpose and broadcast an operator's result to the output, and fill elements where a mask is false.
 
-        `dims`: the output dimension that each dimension of `result` belongs to.
-        `masks`: the names of masks that broadcast to the output. Elements are filled where one of them is false.
+        `dims`: the output dimension of each dimension of `result`.
         """
         result = arranged(self.target, result, dims, self.sizes)
         if not masks:

@@ -21,10 +21,9 @@ from dmlgather.translation.onnx_operators import UntranslatableError
 
 
 def clamps(graph: IndexGraph) -> dict[str, Step]:
-    """Find pairs of steps that clamp a value: minimum(maximum(x, low), high). Each pair becomes one Clip.
+    """Find pairs of steps minimum(maximum(x, low), high). Each pair becomes one Clip.
 
-    The keys are the names of the minima's outputs, the values the steps that compute the maxima. No other step reads these
-    maxima.
+    Return the maximum's step by the name of the minimum's output. No other step reads these maxima.
     """
     uses = Counter([*(name for step in graph.steps for name in step.inputs), *graph.outputs])
     makers, maxima = graph.makers, {}
@@ -36,7 +35,7 @@ def clamps(graph: IndexGraph) -> dict[str, Step]:
 
 
 def has_scalar(graph: IndexGraph, step: Step, *operators: str) -> bool:
-    """Return True if a step is one of these arithmetic operators and its second input is a scalar constant."""
+    """Return True if a step is one of these operators and its second input is a scalar constant."""
     work = step.work
     if not isinstance(work, Elementwise) or work.operator not in operators:
         return False
@@ -54,20 +53,18 @@ _OPERATORS = {
     "and": "And",
     "where": "Where",
 }
-"""ONNX's operators for elementwise arithmetic, by the operators of `Elementwise`."""
+"""ONNX's operators by those of `Elementwise`."""
 
 _WHERE_TYPES = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
-"""Data types that onnxruntime's Where does not implement. For each, a type to which its values can be cast and back without
-loss.
-"""
+"""Types that onnxruntime's Where lacks, each with a type that holds all its values."""
 
 
 _MIN_IR_VERSION = 4
-"""The first version of ONNX's file format in which a constant need not be a graph input as well."""
+"""First version of ONNX's file format in which a constant need not be a graph input."""
 
 
 class OnnxForm:
-    """An ONNX model under construction. `types`: the shape and data type of each value of the model, by name."""
+    """An ONNX model under construction."""
 
     def __init__(self, graph: IndexGraph, opset: int) -> None:
         self.graph, self.opset = graph, opset
@@ -76,15 +73,12 @@ class OnnxForm:
         self.constants: dict[str, NDArray[Any]] = dict(graph.constants)
         self.clamps = clamps(graph)
         self._integers: dict[tuple[int, ...], str] = {}
-        """The names of the int64 constants that `integers` has added, by their elements."""
+        """Names of int64 constants, by their elements."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
-        """Build the model, and return it as an onnx.ModelProto.
+        """Return the onnx.ModelProto. `defaults` become initializers; `outputs` are the names of the outputs.
 
-        `defaults`: the default values of inputs, by name. They become initializers.
-        `outputs`: the names that the model's outputs get.
-
-        Raise UntranslatableError if the opset lacks an operator, or if an operator does not accept a data type at this opset.
+        Raises UntranslatableError if the opset lacks an operator or a data type.
         """
         from onnx import helper
 
@@ -108,7 +102,7 @@ class OnnxForm:
         return helper.make_model(body, opset_imports=[opset], ir_version=version)
 
     def add(self, step: Step) -> None:
-        """Add the ONNX nodes for a step of the graph."""
+        """Add the ONNX nodes for a step."""
         work, inputs, outputs = step.work, step.inputs, step.outputs
         if isinstance(work, Elementwise):
             self._add_elementwise(step, work)
@@ -123,17 +117,14 @@ class OnnxForm:
             _PROBLEM_NODES[type(work)](self, work, inputs, outputs)
 
     def node(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
-        """Add one node.
-
-        Raise UntranslatableError if the opset lacks the operator, or if the operator does not accept the inputs' data types.
-        """
+        """Add one node. Raises UntranslatableError if the opset lacks the operator or a data type."""
         from onnx import helper
 
         self._check(operator, inputs)
         self.nodes.append(helper.make_node(operator, inputs, outputs, name=f"{operator} {len(self.nodes)}", **attributes))
 
     def integers(self, values: Sequence[int]) -> str:
-        """Return the name of an int64 constant of shape [n] with these elements. It is added if there is none yet."""
+        """Return the name of an int64 constant of shape [n]. It is added if there is none yet."""
         key = tuple(values)
         if key not in self._integers:
             array = np.array(values, np.int64)
@@ -142,9 +133,7 @@ class OnnxForm:
         return self._integers[key]
 
     def _new(self, name: str, tensor: TensorType) -> str:
-        """Reserve a name for a new value, and record the value's type. If `name` is taken, add apostrophes to it. Return the
-        name.
-        """
+        """Record a new value's type. If `name` is taken, append apostrophes. Return the name."""
         while name in self.types:
             name += "'"
         self.types[name] = tensor
@@ -188,7 +177,7 @@ class OnnxForm:
             self.node(_OPERATORS[work.operator], inputs, [output])
 
     def _add_where(self, dtype: np.dtype[Any], inputs: Sequence[str], output: str) -> None:
-        """Add a Where that computes in data type `dtype`, with a cast before and after it."""
+        """Add a Where that computes in another data type, with casts before and after."""
         branches = []
         for name in inputs[1:]:
             branches.append(self._new(f"{name}: as {dtype}", replace(self.types[name], dtype=dtype)))
@@ -262,4 +251,4 @@ _PROBLEM_NODES: Mapping[type[Problem], Callable[[OnnxForm, Any, Sequence[str], S
     DepthToSpace: _depth_space,
     SpaceToDepth: _depth_space,
 }
-"""For each class of problems, the function that adds its ONNX node."""
+"""Functions that add a problem's ONNX node."""

@@ -1,4 +1,4 @@
-"""A graph of ONNX's operators under construction, and how these operators treat indices."""
+"""A graph of ONNX's operators under construction, and these operators' rules for indices."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ class UntranslatableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """How an ONNX operator treats its indices.
+    """An ONNX operator's rules for indices.
 
-    `raises`: True if an index out of range is an error. If False, an index must be in range.
-    `wraps`: True if negative indices count from the end.
-    `types`: the data types that indices may have, in order of preference.
+    `raises`: if False, the operator does not check indices, so they must be in range. `wraps`: True if negative indices count
+    from the end. `types`: in order of preference.
     """
 
     raises: bool
@@ -39,11 +38,12 @@ class IndexRule:
 
 
 POSITIONS = IndexRule(raises=False, wraps=False, types=("int64",))
-"""The rule for indices that become positions in further arithmetic. They must be int64 and in range."""
+"""Rule for indices that become positions in further arithmetic."""
 
 _BLOCK_OPSETS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
-"""The first opset in which onnxruntime has DepthToSpace and SpaceToDepth for a data type. For other types, they are translated to
-transpositions. Float16 is not listed, because onnxruntime's operators quiet its signalling NaNs.
+"""First opset in which onnxruntime has DepthToSpace and SpaceToDepth for a data type.
+
+Float16 is not listed, because onnxruntime's operators quiet its signalling NaNs.
 """
 
 _BEFORE_FIRST = -(2**63) + 1
@@ -51,40 +51,39 @@ _BEFORE_FIRST = -(2**63) + 1
 
 
 class OnnxProgram:
-    """A graph under construction that contains only ONNX's operators, at one opset. Its methods add steps and return the
-    result's name.
+    """A graph under construction with only ONNX's operators. Its methods add steps and return the result's name.
 
-    `step_name`: the name of the source's step that is being translated. Gathers and slices get this name.
+    `step_name`: the step that is being translated. Gathers and slices get this name.
     """
 
     def __init__(self, graph: GraphBuilder, opset: int) -> None:
         self.graph, self.opset, self.step_name = graph, opset, ""
         self._before_reshape: dict[str, str] = {}
-        """The name of the value that each reshape reads, by the name of the reshape's result."""
+        """The input of each reshape, by the name of its result."""
 
     @property
     def gather_rule(self) -> IndexRule:
-        """Return how Gather treats its indices at this opset."""
+        """Gather's rules at this opset."""
         return IndexRule(raises=True, wraps=self.opset >= 11, types=("int32", "int64"))
 
     @property
     def gather_elements_rule(self) -> IndexRule:
-        """Return how GatherElements treats its indices."""
+        """GatherElements' rules."""
         return IndexRule(raises=True, wraps=True, types=("int32", "int64"))
 
     @property
     def gather_nd_rule(self) -> IndexRule:
-        """Return how GatherND treats its indices."""
+        """GatherND's rules."""
         return IndexRule(raises=True, wraps=True, types=("int64",))
 
     # Gathers, slices and block operators.
 
     def at_opset(self, problem: Problem) -> Problem | None:
-        """Return an ONNX problem with its opset replaced by this graph's. Return None for a problem of another library."""
+        """Return an ONNX problem at this graph's opset, or None for a problem of another library."""
         return replace(problem, opset=self.opset) if isinstance(problem, OnnxProblem) else None  # type: ignore[type-var] # all are
 
     def block_operator(self, problem: Problem) -> Problem | None:
-        """Return a DepthToSpace or SpaceToDepth that moves the same elements as a problem. Return None if there is none."""
+        """Return a DepthToSpace or SpaceToDepth that moves the same elements, or None."""
         data, output = problem.data.shape, problem.output.shape
         implemented = self.opset >= _BLOCK_OPSETS.get(problem.data.dtype.name, self.opset + 1)
         if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not implemented:
@@ -102,7 +101,7 @@ class OnnxProgram:
         return None
 
     def sliced(self, value: str, windows: Sequence[Window]) -> str:
-        """Add a Slice with a window for each dimension. At least one window must be smaller than its dimension."""
+        """Add a Slice. At least one window must be smaller than its dimension."""
         tensor = self.type_of(value)
         axes = [axis for axis, window in enumerate(windows) if window != Window.whole(tensor.shape[axis])]
         starts, ends, steps = [], [], []
@@ -123,11 +122,11 @@ class OnnxProgram:
         return self.add(GatherElements(self.type_of(data), self.type_of(indices), axis, self.opset), data, indices)
 
     def gather_nd(self, data: str, indices: str, batch: int) -> str:
-        """Add a GatherND. `batch`: its batch_dims."""
+        """Add a GatherND."""
         return self.add(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
 
     def add(self, problem: Problem, *inputs: str) -> str:
-        """Add an operator of ONNX, and return the name of its output."""
+        """Add an operator of ONNX."""
         return self.graph.problem(self.step_name or problem.name, problem, *inputs, output=problem.name)
 
     # Arithmetic and views. If all inputs are constants, the result is a constant, and no step is added.
@@ -137,28 +136,26 @@ class OnnxProgram:
         return self.graph.types[value]
 
     def number(self, value: Any, dtype: np.dtype[Any]) -> str:
-        """Add a constant, and return its name. If all elements of an array are equal, the constant is a scalar."""
+        """Add a constant. If all elements of an array are equal, the constant is a scalar."""
         array = np.asarray(value, dtype)
         equal = array.size and (array == array.flat[0]).all()
         return self.graph.constant(array.reshape(-1)[0] if equal else array)
 
     def compute(self, operator: str, dtype: Any, *values: str) -> str:
-        """Add elementwise arithmetic. `operator`: a name that `Elementwise` knows, such as "add". `dtype`: the result's data
-        type.
-        """
+        """Add elementwise arithmetic. `operator`: an operator of `Elementwise`. `dtype`: the result's."""
         constants = [array for value in values if (array := self.graph.known(value)) is not None]
         if len(constants) == len(values):
             return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))
         return self.graph.elementwise(operator, operator, dtype, *values)
 
     def cast(self, value: str, dtype: Any) -> str:
-        """Add a cast to another integer type, if the value has another type."""
+        """Add a cast, unless the value has this type."""
         if self.type_of(value).dtype == np.dtype(dtype):
             return value
         return self.compute("cast", dtype, value)
 
     def reshaped(self, value: str, shape: Sequence[int]) -> str:
-        """Add a reshape. If the value is itself the result of a reshape, read that reshape's input instead."""
+        """Add a reshape. A reshape of a reshape reads the first one's input."""
         constant = self.graph.known(value)
         if constant is not None:
             return self.graph.constant(constant.reshape(shape))
@@ -169,16 +166,14 @@ class OnnxProgram:
         return after
 
     def transposed(self, value: str, order: Sequence[int]) -> str:
-        """Add a transposition. `order`: the dimensions of `value` in the order of the result, as for `numpy.transpose`."""
+        """Add a transposition. `order`: as for `numpy.transpose`."""
         constant = self.graph.known(value)
         if constant is not None:
             return self.graph.constant(constant.transpose(order))
         return self.graph.transposed("transpose", value, order)
 
     def selected(self, valid: str, value: str, fill: bytes) -> str:
-        """Add a selection: the elements of `value` where `valid` is true, `fill` elsewhere. `fill`: the bytes of
-        one element.
-        """
+        """Select `value` where `valid` is true, and the bytes `fill` of one element elsewhere."""
         tensor = self.type_of(value)
         constant = self.graph.constant(np.frombuffer(fill, tensor.dtype).reshape(()))
         return self.graph.elementwise("where", "where", tensor.dtype, valid, value, constant)

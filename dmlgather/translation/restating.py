@@ -1,6 +1,4 @@
-"""The translation of one problem to ONNX's operators. Several ways are tried, from the operator of the same name to the last
-resort.
-"""
+"""Translation of graphs to ONNX's operators. Each problem is tried in several ways, which `RULES` lists."""
 
 from __future__ import annotations
 
@@ -24,18 +22,16 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 
 def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
-    """Add a problem to a graph of ONNX's operators, in the first way that fits it (`RULES`). Return the name of the output.
+    """Add a problem in the first way that fits it (`RULES`), and return the output's name.
 
-    `values`: the names of the problem's data and, if it has any, its indices in the graph.
-
-    Raise UntranslatableError if ONNX has no equivalent. Raise TypeError or ValueError if ONNX's operators do not accept the
-    data types or sizes.
+    `values`: the names of the data and the indices. Raises UntranslatableError if ONNX has no equivalent, TypeError or
+    ValueError for data types or sizes that ONNX's operators do not accept.
     """
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
 def _same_operator(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add the operator itself, if it is ONNX's and does the same at the graph's opset."""
+    """Add the operator itself, if it is ONNX's and does the same at this opset."""
     with suppress(TypeError, ValueError):
         own = target.at_opset(problem)
         if own is not None and (own is problem or canonicalise(own.plan()) == canonicalise(problem.plan())):
@@ -54,16 +50,14 @@ def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str |
 
 
 def _slice(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a Slice with its bounds clamped to the sizes, because onnx's reference evaluator treats other bounds as
-    NumPy does.
-    """
+    """Add a Slice with clamped bounds, because onnx's reference evaluator treats others as NumPy does."""
     if not isinstance(problem, WindowProblem):
         return None
     return target.reshaped(sliced(target, values[0], problem.windows), problem.output.shape)
 
 
 def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
-    """Add a constant, if no data are read: the output is empty and its indices are not checked, or it only has fill values."""
+    """Add a constant, if no data are read: an empty output without index checks, or only fill values."""
     plan, output = _element_plan(problem), problem.output
     if plan.empty and not plan.index_reach:
         return target.graph.constant(np.empty(output.shape, output.dtype))
@@ -74,7 +68,6 @@ def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | 
 
 
 def _depth_space(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a DepthToSpace or SpaceToDepth, if one moves the same elements."""
     own = None if len(values) > 1 else target.block_operator(problem)
     return None if own is None else target.add(own, *values)
 
@@ -109,13 +102,11 @@ RULES: tuple[Callable[[OnnxProgram, Problem, Sequence[str]], str | None], ...] =
     _by_axes,
     _by_positions,
 )
-"""The ways to translate a problem, in order of preference. Each is a function that returns None if it does not fit
-the problem.
-"""
+"""Ways to translate a problem, in order of preference. Each returns None if it does not fit."""
 
 
 def _element_plan(problem: Problem) -> IndexPlan:
-    """Return the problem's plan, with strides and offsets in elements of the data type."""
+    """Return the problem's plan in elements of its data type."""
     return narrow(problem.plan(), problem.data.dtype.itemsize)
 
 
@@ -125,7 +116,7 @@ def _access_pattern(plan: IndexPlan) -> AccessPattern:
 
 
 def _outermost_first(plan: IndexPlan) -> IndexPlan:
-    """Sort the plan's dimensions by output stride, largest first. Dimensions with equal strides keep their order."""
+    """Sort the plan's dimensions by output stride, largest first."""
     order = sorted(range(plan.rank), key=lambda axis: -plan.out_strides[axis])
     return replace(
         plan,
@@ -139,9 +130,9 @@ def _outermost_first(plan: IndexPlan) -> IndexPlan:
 
 
 def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
-    """Translate a graph to ONNX's operators at an opset. The result has the same inputs and outputs.
+    """Translate a graph to ONNX's operators. The result has the same inputs and outputs.
 
-    Raise UntranslatableError if a step has no equivalent in ONNX.
+    Raises UntranslatableError if a step has no equivalent in ONNX.
     """
     builder = GraphBuilder()
     target = OnnxProgram(builder, opset)
@@ -164,7 +155,7 @@ def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
 
 
 def _rename_outputs(graph: IndexGraph, new_names: Sequence[str]) -> IndexGraph:
-    """Rename the graph's outputs. A value that already has one of the new names gets another name.
+    """Rename the graph's outputs. Other values with these names get new ones.
 
     Outputs that no step writes (inputs and constants) keep their names.
     """

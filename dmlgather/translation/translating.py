@@ -35,9 +35,7 @@ _SHOWN_ATTRIBUTES = ("axis", "batch_dims", "blocksize", "mode")
 
 
 def step_texts(graph: IndexGraph) -> Iterator[str]:
-    """Yield each step of a graph in words: "Gather-13 (axis 1)". Two steps that clamp a value are one text: "clamp
-    to -5 … 4".
-    """
+    """Yield each step in words, such as "Gather-13 (axis 1)". A pair of clamping steps is one text."""
     maxima = clamps(graph)
     for step in graph.steps:
         maximum = maxima.get(step.outputs[0])
@@ -70,7 +68,7 @@ def _step_text(graph: IndexGraph, step: Step) -> str:
 
 
 def _operator_text(problem: Problem) -> str:
-    """Return the operator's name, with its version if it has one: "Gather-13"."""
+    """Return the operator's name and version, such as "Gather-13"."""
     version = getattr(problem, "version", None)
     return problem.name if version is None else str(version) if not isinstance(version, int) else str(problem)
 
@@ -83,7 +81,7 @@ def _attributes_text(problem: Problem) -> str:
 
 
 def _window_text(window: Window, size: int) -> str:
-    """Return the positions that a window selects, in NumPy's syntax: "0:25:6"."""
+    """Return a window in NumPy's syntax, such as "0:25:6"."""
     if window == Window.whole(size):
         return ":"
     end = window.start + (window.count - 1) * window.step + (1 if window.step > 0 else -1) if window.count else window.start
@@ -96,7 +94,7 @@ def _constant_text(graph: IndexGraph, name: str) -> str:
 
 
 DEFAULT_OPSET = 13
-"""The opset of a translation, unless the caller states one."""
+"""The default opset of a translation."""
 
 Initial = Mapping[str, NDArray[Any]]
 """Initial values of inputs, by input name."""
@@ -136,12 +134,12 @@ class Translation:
 
     @property
     def to(self) -> str:
-        """Return the target library and its version: "onnx, opset 13"."""
+        """Target library and version, such as "onnx, opset 13"."""
         return f"onnx, opset {self.opset}"
 
     @property
     def ok(self) -> bool:
-        """Return True if there is a model and the verdict of `check` is "equal"."""
+        """True if there is a model and the verdict of `check` is "equal"."""
         return bool(self.check)
 
     def __str__(self) -> str:
