@@ -1,6 +1,4 @@
-"""Differential checks: a program (problems or DirectML descriptors) and an ONNX model run on the same inputs, and their outputs
-are compared. The program runs in the reference backend, the model in other libraries.
-"""
+"""Differential checks: a program and an ONNX model run on the same inputs, and their outputs are compared."""
 
 from dmlgather.differential.agreement import Agreement, Counterexample, check_agreement
 

@@ -24,30 +24,27 @@ from dmlgather.plan import unravel
 from dmlgather.wording import alternatives, counted, shortened
 
 _MAX_ELEMENTS = 2**28
-"""If one run of a program would read and write more elements than this, it is not checked."""
+"""Programs that read or write more elements in one run are not checked."""
 
 _SHOWN_ELEMENTS = 16
-"""A message shows the values of an index tensor only if it has at most this many elements."""
+"""A message shows an index tensor only up to this size."""
 
 _SHOWN_INPUTS = 3
-"""A message shows the values of at most this many index tensors."""
+"""A message shows at most this many index tensors."""
 
 _LISTED_ELEMENTS = 4096
-"""JSON has the values of an index tensor only if it has at most this many elements; otherwise null."""
+"""JSON has null for larger index tensors."""
 
 
 @dataclass(frozen=True)
 class Counterexample:
     """Inputs for which a program and an ONNX model give different results.
 
-    `judge`: the name of the library that ran the model.
-    `inputs`: the input arrays, by input name.
-    `output`: the name of the output that differs. None if only one of the two raises an error.
-    `position`: the coordinates of the first output element that differs.
-    `values`: the element as text, first in the program's output, then in the model's. If only one raises: the error, and
-    "raises nothing" for the other. If the output types differ: the two types.
-    `sources`: for each of the two values, the input element that it is a copy of, such as "data[3, 4]"; None if it is unknown.
-    `indices`: the names of the index inputs that influence the output.
+    `judge`: the library that ran the model. `output`: the name of the output that differs; None if only one of the two raises
+    an error. `position`: the coordinates of the first different element. `values`: the element as text, from the program and
+    from the model. If only one raises: its error, and "raises nothing" for the other. If the output types differ: the two
+    types. `sources`: for each value, the input element that was copied, such as "data[3, 4]"; None if unknown. `indices`: the
+    names of the index inputs that influence the output.
     """
 
     judge: str
@@ -85,12 +82,9 @@ class Counterexample:
 class Agreement:
     """The result of a differential check. The verdict "equal" holds for the inputs that were tried; it is not a proof.
 
-    `judges`: the libraries that ran the model, with versions.
-    `index_values`: the number of index values that were tried.
-    `elements`: the number of output elements that were compared.
-    `remarks`: what the check did not cover, as sentences.
-    `difference`: inputs for which the results differ, or the reason in words why the two cannot be compared. None if all
-    results were equal.
+    `judges`: the libraries that ran the model, with versions. `index_values`: the number of index values that were tried.
+    `elements`: the number of output elements that were compared. `remarks`: what the check did not cover, as sentences.
+    `difference`: a counterexample, or the reason why the two cannot be compared. None if all results were equal.
     """
 
     judges: tuple[str, ...]
@@ -101,7 +95,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """Return "equal", "different", or "not checked" if no library ran the model."""
+        """The text "equal" or "different", or "not checked" if no library ran the model."""
         return "different" if self.difference is not None else "equal" if self.judges else "not checked"
 
     def __bool__(self) -> bool:
@@ -139,22 +133,17 @@ def check_agreement(
     """Run a program and an ONNX model on the same inputs, and compare the outputs bit for bit.
 
     The program runs in the reference backend, the model in onnx's reference evaluator and in onnxruntime, if installed. If the
-    program raises an error for an index, the model must raise one, too.
-
-    `graph`: the program.
-    `model`: a path or an onnx.ModelProto.
-    `initial`: the values of inputs of the program that may be constants in the model, by input name.
-    `seed`: the seed of the random inputs.
-
-    Descriptors describe buffers, in which an output of shape [2, 3] may be given as [6]. So if the graph contains descriptors,
-    a tensor of the model may have another shape with as many elements. Elements are then compared in row-major order, and a
-    remark says so.
+    program raises an error for an index, the model must raise one, too. `model`: a path or an onnx.ModelProto. `initial`:
+    values of the program's inputs that may be constants in the model.
 
     Each data element contains its own position, so that an element copied from a wrong position is visible. If a data type has
     too few values for this, the program runs once for each digit of the positions. One more run has data with random bits. The
     indices take all boundary values, such as the first index out of range, and random values.
 
-    Raise FileError if the file is not a readable ONNX model. Raise ModuleNotFoundError if onnx is not installed.
+    Descriptors describe buffers, in which an output of shape [2, 3] may be given as [6]. So if the graph contains descriptors,
+    a tensor of the model may have another shape with as many elements. A remark says so.
+
+    Raises FileError for an unreadable model, ModuleNotFoundError if onnx is not installed.
     """
     proto, loadable = read_model(model)
     fault = checker_error(proto)
@@ -181,25 +170,19 @@ def check_agreement(
 
 
 class _Check:
-    """A running differential check of a program and a model. It collects counts and remarks for the result."""
+    """A running differential check of a program and a model."""
 
     def __init__(self, graph: IndexGraph, matching: Matching, trials: Trials) -> None:
         self.graph, self.matching, self.trials = graph, matching, trials
         self.program = ReferenceRun(graph)
         self.index_values = self.elements = 0
         self.missed_errors = set[str]()
-        """The names of the libraries that returned a result although an error is required, and that are known to do so
-        (`misses_errors`).
-        """
+        """Libraries that returned a result where an error is required, and are known to do so."""
         self.lost_bits = set[tuple[str, tuple[str, ...]]]()
-        """The libraries that changed the sign of a zero or the bits of a NaN: pairs of the name and the operators that do so
-        (`inexact`).
-        """
+        """Libraries that changed the sign of a zero or the bits of a NaN, with their operators that do so."""
 
     def run(self, libraries: Sequence[Judge], remarks: list[str]) -> Agreement:
-        """Compare the results for all inputs in all libraries, until the first difference. A library that cannot run the model
-        is dropped.
-        """
+        """Compare the results up to the first difference. A library that cannot run the model is dropped."""
         remaining = list(libraries)
         draws, tried = self.trials.draws(), 0
         for draw in draws:
@@ -229,10 +212,7 @@ class _Check:
         return self._result(remaining, remarks, None)
 
     def _in_range_remarks(self, judge: Judge, draw: Arrays) -> Iterator[str]:
-        """Yield a remark if the results seem to differ only for indices out of range.
-
-        This is so if `draw` has an index out of range, and random indices in range show no difference.
-        """
+        """Yield a remark if the results seem to differ only for indices out of range."""
         if self.trials.all_in_range(draw):
             return
         draws = [self.trials.draw_in_range() for _ in range(min(RANDOM_DRAWS, self.trials.max_draws))]
@@ -259,11 +239,9 @@ class _Check:
     def _difference(
         self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, has_positions: bool
     ) -> Counterexample | None:
-        """Run the model in a library on one set of inputs. Return the first difference from `expected`, or None.
+        """Run the model on one set of inputs. Return the first difference from `expected`, or None.
 
-        `draw`, `data`: the index arrays and the data arrays, by input name.
-        `expected`: the program's outputs, or its error as text.
-        `has_positions`: True if the data elements contain positions, False if they contain random bits.
+        `expected`: the program's outputs, or its error. `has_positions`: False if the data are random bits.
         """
         inputs = draw | data
         try:
@@ -301,17 +279,14 @@ class _Check:
         return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(*self.graph.outputs))
 
     def _indices(self, *outputs: str) -> tuple[str, ...]:
-        """Return the names of the index inputs that influence these outputs."""
+        """Return the index inputs that influence these outputs."""
         needed = {*outputs}
         for step in reversed(self.graph.steps):
             needed.update(step.inputs if needed.intersection(step.outputs) else ())
         return tuple(name for name in self.trials.ranges if name in needed)
 
     def _sources(self, judge: Judge, draw: Arrays, output: str, place: int) -> tuple[str | None, str | None]:
-        """Return the input elements from which the program and the model copied an output element, as text. None for unknown.
-
-        `place`: the row-major number of the output element.
-        """
+        """Return the input elements that the program and the model copied to an output element. None for unknown."""
         digits: tuple[list[int], list[int]] = [], []
         number = self.graph.outputs.index(output)
         for data in islice(self.trials.data(), self.trials.positions.digits):
@@ -329,9 +304,7 @@ class _Check:
 
 
 def _different_bits(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Compare two arrays of the same data type and shape. Return a flat mask, in row-major order: True for elements with
-    different bits.
-    """
+    """Return a flat mask: True for elements with different bits."""
     if one.dtype.hasobject:
         return np.asarray(one.astype(str) != other.astype(str), bool).reshape(-1)
     size = one.dtype.itemsize
@@ -340,7 +313,7 @@ def _different_bits(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]
 
 
 def _both_zero_or_nan(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a flat mask, in row-major order: True for elements that are 0 in both arrays, or NaN in both arrays."""
+    """Return a flat mask: True for elements that are 0 in both arrays, or NaN in both."""
     if one.dtype.kind not in "fcV":
         return np.zeros(one.size, bool)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

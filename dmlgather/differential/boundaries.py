@@ -1,7 +1,4 @@
-"""The index values at which an operator's behaviour changes (boundary values), for each element of a program's index inputs.
-
-A lookup is one index that an operator reads for each output element. It defines which indices are valid.
-"""
+"""Boundary values of indices, for each element of a program's index inputs."""
 
 from __future__ import annotations
 
@@ -20,10 +17,10 @@ from dmlgather.dialects.problem import Problem
 from dmlgather.plan import IndexPlan, Lookup, OutOfBounds
 
 _NO_INPUT = -1
-"""Stands for the number of an input element if an element is not copied from an input."""
+"""Replaces the number of an input element if an element is not copied from an input."""
 
 _WIDTHS = (8, 16, 32, 64)
-"""Widths of integer types in bits. A wrong program may truncate an index to a width, or read it with the other signedness."""
+"""Widths in bits to which a wrong program may truncate an index."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,12 +32,10 @@ class Bounds:
     raises: bool
 
     def edges(self, dtype: np.dtype[Any]) -> list[int]:
-        """Return the boundary values for a lookup: indices that expose mistakes. Only values of `dtype` are returned, each
-        once.
+        """Return boundary values within `dtype`: indices that expose mistakes. Those that expose most faults come first.
 
-        They are the first and last valid index and their neighbours, values around -limit, the extremes of `dtype`, and values
-        that change when they are truncated or reinterpreted, such as 2**31 and 2**32 + 1. The values that expose most faults
-        come first.
+        Besides the edges of the valid range and of `dtype`, these are values that change when they are truncated or
+        reinterpreted, such as 2**31 and 2**32 + 1.
         """
         limit, wrap = self.limit, self.wrap
         smallest, largest = integer_range(dtype)
@@ -57,10 +52,9 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class IndexClass:
-    """Elements of one index input that are read by the same lookups, so the same boundary values apply to them.
+    """Elements of one index input that the same lookups read, so they have the same boundary values.
 
-    `elements`: the row-major numbers of the elements in the input.
-    `bounds`: the valid indices of each of these lookups.
+    `elements`: row-major numbers.
     """
 
     elements: NDArray[np.int64]
@@ -68,12 +62,11 @@ class IndexClass:
 
 
 def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
-    """Group the elements of each index input by the lookups that read them. Return the groups by input name.
+    """Group the elements of each index input by the lookups that read them.
 
-    Index inputs are inputs of an integer type that some lookup reads. Each element is in one group. To find out which lookups
-    read an element, the program runs with the element numbers in place of the inputs, and every index 0: the numbers that
-    arrive at a lookup are those of the elements that it reads. An element that arrives at no lookup gets the bounds of all
-    lookups of its input.
+    Each element is in one group. To find out which lookups read an element, the program runs with the element numbers in place
+    of the inputs, and every index 0. The numbers that arrive at a lookup are those of the elements that it reads. An element
+    that arrives at no lookup gets the bounds of all lookups of its input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
     reads: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
@@ -86,10 +79,7 @@ def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
 
 
 def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
-    """Group the elements of an input by the lookups that read them.
-
-    `reads`: for each lookup, its valid indices and the numbers of the elements that it reads. `count`: the number of elements.
-    """
+    """Group the elements of an input by the lookups that read them. `reads`: each lookup's bounds and elements."""
     class_of = np.zeros(count, np.int64)
     for number, (_, elements) in enumerate(reads):  # each lookup splits the classes into elements that it reads and others
         is_read = np.zeros(count, np.int64)
@@ -102,7 +92,7 @@ def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> I
 
 
 def _lookup_reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds, NDArray[np.int64]]]:
-    """Yield, for each lookup, its valid indices and the numbers of the input elements that it reads as indices, sorted.
+    """Yield each lookup's bounds and the input elements that it reads, sorted.
 
     The elements of all inputs are numbered consecutively. `starts`: the number of each input's first element.
     """
@@ -133,10 +123,7 @@ def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
 
 
 def _output_numbers(graph: IndexGraph, step: Step, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return, for each output element of a step, the number of the input element that it is copied from if every index is 0.
-
-    `numbers`: these numbers for the step's inputs, by value name.
-    """
+    """Return the number of the input element that each output element is copied from if every index is 0."""
     inputs = [numbers[name] for name in step.inputs]
     count = prod(graph.types[step.outputs[0]].shape)
     match step.work:

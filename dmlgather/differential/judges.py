@@ -1,6 +1,4 @@
-"""The libraries that run an ONNX model for the differential check: onnxruntime, if installed, and onnx's reference
-evaluator.
-"""
+"""Libraries that run an ONNX model for the differential check: onnxruntime and onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -31,16 +29,12 @@ class CannotRunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A library that has loaded an ONNX model and can run it.
+    """A library that has loaded an ONNX model.
 
-    `name`: the library's name and version.
-    `run`: a function that takes the inputs by name and returns the outputs in order. It raises RaisedError if the model raises
-    an error, CannotRunError if the library does not implement the model, and MemoryError.
-    `misses_errors`: True if the library may return a result although ONNX requires an error.
-    `knows_empty`: True if the library gives empty outputs the right shape.
-    `inexact`: the operators of the model in which the library may change the sign of a zero or the bits of a NaN.
-    `max_index`: the largest magnitude of indices that the library can handle; beyond it, results are wrong or runs do not end.
-    None if there is no limit.
+    `run`: returns the outputs in order. It raises RaisedError, CannotRunError or MemoryError. `misses_errors`: True if the
+    library may return a result although ONNX requires an error. `knows_empty`: True if empty outputs have the right shape.
+    `inexact`: operators that may change the sign of a zero or the bits of a NaN. `max_index`: beyond this magnitude, results
+    are wrong or runs do not end.
     """
 
     name: str
@@ -52,10 +46,9 @@ class Judge:
 
 
 def read_model(source: Any) -> tuple[Any, bytes | Path]:
-    """Return the parsed model (onnx.ModelProto), and what the libraries load: the file's path, or the serialised bytes.
+    """Return the onnx.ModelProto, and the path or bytes for the libraries.
 
-    `source`: a path or an onnx.ModelProto. Raise FileError if the file is not a readable ONNX model. Raise ModuleNotFoundError
-    if onnx is not installed.
+    Raises FileError for an unreadable model, ModuleNotFoundError if onnx is not installed.
     """
     try:
         onnx = import_module("onnx")
@@ -80,7 +73,7 @@ def read_model(source: Any) -> tuple[Any, bytes | Path]:
 
 
 def checker_error(model: Any) -> str | None:
-    """Return the first line of the error that onnx's checker raises for a model. Return None if it raises none."""
+    """Return the first line of the error that onnx's checker raises, or None."""
     onnx = import_module("onnx")
     if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
         return None
@@ -95,8 +88,6 @@ def checker_error(model: Any) -> str | None:
 
 def judges(model: Any, loadable: bytes | Path) -> tuple[list[Judge], list[str]]:
     """Load a model in each library. Return the libraries that loaded it, and a remark for each one that failed.
-
-    `loadable`: the model's path or bytes, from `read_model`.
 
     A model with GatherElements goes to onnx's reference evaluator only if onnxruntime is missing. The evaluator raises no
     errors for GatherElements, rejects index shapes smaller than the data, and wraps an index by adding the axis size in a loop,
@@ -155,14 +146,13 @@ def _load_in_onnxruntime(model: Any, loadable: bytes | Path) -> Judge:
 
 
 _STOP_SECONDS = 10.0
-"""Seconds to wait for a stopped thread. The wait is needed because Python aborts if the process ends while the thread runs."""
+"""Longest wait for a stopped thread. Python aborts if the process ends while the thread runs."""
 
 
 def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """Call a function of native code in a thread, so that this thread can handle signals (Ctrl-C, a time limit). Return the
-    result.
+    """Call native code in a thread, so that this thread can handle signals (Ctrl-C, a time limit).
 
-    `stop`: a function that makes `work` end early. It is called if a signal handler raises.
+    `stop`: makes `work` end early. It is called if a signal handler raises.
     """
     outcome: list[Any] = []
     errors: list[Exception] = []
@@ -188,7 +178,7 @@ def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
 
 
 def _stop_and_wait(ended: threading.Event, stop: Callable[[], None]) -> None:
-    """Stop the work and wait until it has ended. Errors are suppressed, because a passed time limit raises repeatedly."""
+    """Stop the work and wait for its end. Errors are suppressed, because a passed time limit raises repeatedly."""
     deadline = time.monotonic() + _STOP_SECONDS
     while not ended.is_set() and time.monotonic() < deadline:
         with suppress(BaseException):
@@ -197,7 +187,7 @@ def _stop_and_wait(ended: threading.Event, stop: Callable[[], None]) -> None:
 
 
 def _clamps_wrongly(version: str) -> bool:
-    """Return True for versions of onnxruntime in which Clip, Min and Max do not clamp some integers of more than 32 bits."""
+    """Return True if Clip, Min and Max of this onnxruntime do not clamp some integers of more than 32 bits."""
     return [int(part) for part in version.split(".")[:2]] < [1, 32]
 
 
@@ -229,34 +219,32 @@ def _load_in_reference(model: Any, _: bytes | Path) -> Judge:
 
 
 _ORT_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
-"""Messages of onnxruntime that contain one of these texts mean that memory is insufficient."""
+"""Parts of onnxruntime's messages that mean insufficient memory."""
 
 _ORT_NOT_IMPLEMENTED = ("Unexpected input data type", "is not supported", "MLDataType")
-"""Messages of onnxruntime that contain one of these texts mean that it does not implement a data type."""
+"""Parts of onnxruntime's messages that mean an unknown data type."""
 
 _EVALUATOR_NOT_IMPLEMENTED = ("all dimensions of index and self should be the same size", "cannot reshape array of size 0")
-"""Messages of the reference evaluator that contain one of these texts are about legal nodes that it does not implement:
-GatherElements with indices smaller than the data in another dimension than the axis, and GatherND with index tuples of length
-0.
+"""Parts of the reference evaluator's messages about legal nodes that it does not implement.
+
+These are GatherElements with indices smaller than the data, and GatherND with index tuples of length 0.
 """
 
 
 def _operators(model: Any, *names: str) -> tuple[str, ...]:
-    """Return the operators of `names` that the model uses."""
+    """Return those of these operators that the model uses."""
     used = {node.op_type for node in _nodes(model)}
     return tuple(name for name in names if name in used)
 
 
 def _wraps_in_old_gather(model: Any) -> bool:
-    """Return True if the model has Gather before opset 11. Negative indices are errors there, but both libraries
-    accept them.
-    """
+    """Return True if the model has Gather before opset 11. Both libraries accept negative indices there."""
     opset = min((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=11)
     return opset < 11 and any(node.op_type == "Gather" for node in _nodes(model))
 
 
 def _misses_errors(model: Any) -> bool:
-    """Return True if onnx's reference evaluator may accept indices out of range: in GatherElements, and for empty data."""
+    """Return True if onnx's reference evaluator may accept indices out of range."""
     sizes = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
     empty = any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in sizes)
     return empty or _has_gather_elements(model) or _wraps_in_old_gather(model)

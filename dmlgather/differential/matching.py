@@ -19,7 +19,7 @@ from dmlgather.wording import counted
 
 
 class MismatchError(ValueError):
-    """An input or output of a program or a model has no counterpart in the other, or one with a different type or shape."""
+    """An input or output has no counterpart, or one with a different type or shape."""
 
 
 class DifferentValuesError(ValueError):
@@ -28,17 +28,11 @@ class DifferentValuesError(ValueError):
 
 @dataclass(frozen=True)
 class Matching:
-    """The inputs and outputs of a program, each with its counterpart in an ONNX model.
+    """The inputs and outputs of a program, each with its counterpart in an ONNX model. Keys are names of the program's inputs.
 
-    Keys are names of the program's inputs.
-
-    `inputs`: for each input, the name and the type of the model's input.
-    `types`: for each input, its data type in the program and its data type in the model.
-    `constants`: the values of inputs that are constants in the model.
-    `shapes`: the shapes of the program's outputs, in order.
-    `order`: for each output of the program, the position of its counterpart among the model's outputs.
-    `buffers`: True if a tensor may have different shapes in the program and the model, with as many elements.
-    `remarks`: differences that do not prevent a comparison, as sentences.
+    `inputs`: the name and type in the model. `types`: the data types in the program and in the model. `constants`: inputs that
+    are constants in the model. `order`: the position of each output among the model's outputs. `buffers`: True if shapes may
+    differ. `remarks`: differences that do not prevent a comparison, as sentences.
     """
 
     inputs: Mapping[str, tuple[str, TensorType]]
@@ -50,14 +44,14 @@ class Matching:
     remarks: tuple[str, ...] = field(default=())
 
     def feeds(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Convert the program's inputs to the model's: names, data types and shapes. Both dictionaries are by input name."""
+        """Convert the program's inputs to the model's names, data types and shapes."""
         return {
             model_name: np.ascontiguousarray(arrays[name], tensor.dtype).reshape(tensor.shape)
             for name, (model_name, tensor) in self.inputs.items()
         }
 
     def outputs(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Sort the model's outputs into the program's order. With `buffers`, also reshape them to the program's shapes."""
+        """Sort the model's outputs into the program's order, and give them its shapes."""
         ordered = [arrays[number] for number in self.order]
         if not self.buffers:
             return ordered
@@ -66,16 +60,10 @@ class Matching:
 
 
 def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[str, NDArray[Any]]) -> Matching:
-    """Find the counterparts of a program's inputs and outputs in an onnx.ModelProto, by name.
+    """Match a program's inputs and outputs with those of an onnx.ModelProto by name. If no names match, match them by order.
 
-    If no name of an input matches, inputs are matched by order. If the names of the outputs differ, outputs are matched by
-    order.
-
-    `buffers`: True if a tensor may have different shapes in the program and the model, with as many elements.
-    `initial`: the values of inputs of the program that may be constants in the model, by input name.
-
-    Raise MismatchError if an input or output has no counterpart, or one with a different type or shape. Raise
-    DifferentValuesError if the initial values of an input differ.
+    `buffers`: True if shapes may differ. `initial`: values of inputs that may be constants in the model. Raises MismatchError
+    or DifferentValuesError.
     """
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     model_inputs = {value.name: value for value in model.graph.input}
@@ -130,10 +118,7 @@ def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mappin
 
 
 def output_names(graph: IndexGraph) -> list[str]:
-    """Return a unique name for each output of a graph: its label, or the label with a suffix such as " (2)" if it is taken.
-
-    An output that is also an input always gets a suffix.
-    """
+    """Return a unique name for each output of a graph. An output that is also an input always gets a suffix."""
     taken, names = {graph.label(value) for value in graph.inputs if value in graph.outputs}, list[str]()
     for value in graph.outputs:
         name = label = graph.label(value)
@@ -147,9 +132,7 @@ def output_names(graph: IndexGraph) -> list[str]:
 
 
 def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_shape: Sequence[int]) -> list[str]:
-    """Return a list with a remark if two shapes differ. Leading dimensions of size 1 are ignored; without a remark, the list is
-    empty.
-    """
+    """Return a remark if two shapes differ in more than leading dimensions of size 1."""
     program_sizes, model_sizes = ([*dropwhile(lambda size: size == 1, shape)] for shape in (program_shape, model_shape))
     remark = (
         f"{role} {name!r} is {[*program_shape]} in the program and {[*model_shape]} in the model: compared in row-major order"
@@ -158,9 +141,7 @@ def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_sha
 
 
 def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorType:
-    """Return the type of a model's input. Sizes or types that its ValueInfoProto leaves open are taken from the program's
-    input.
-    """
+    """Return the type of a model's input. What it leaves open is taken from the program's input."""
     if not value.type.HasField("tensor_type"):
         raise MismatchError(f"input {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     stated = value.type.tensor_type
@@ -184,7 +165,7 @@ def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorTy
 
 
 def _check_initializer(name: str, initializer: Any, initial: NDArray[Any]) -> None:
-    """Raise DifferentValuesError if the model has other initial values for an input than the program."""
+    """Raise DifferentValuesError if the model has other initial values than the program."""
     import onnx
 
     in_model = onnx.numpy_helper.to_array(initializer).reshape(-1)

@@ -14,12 +14,11 @@ from dmlgather.dialects.problem import TensorType
 from dmlgather.plan import unravel
 
 _STRING_RADIX = 2**62
-"""Strings can hold any number. This stands for their radix."""
+"""Strings can hold any number. This replaces their radix."""
 
 
 def radix(dtype: np.dtype[Any]) -> int:
-    """Return the count of numbers 0, 1, 2, … that one element of a data type can hold without loss: 256 for int8, 2048 for
-    float16.
+    """Return how many numbers 0, 1, 2, … a data type can hold without loss, such as 2048 for float16.
 
     An element of 8 bits holds a number as its bit pattern, any other element as its value.
     """
@@ -43,7 +42,7 @@ def _mantissa_bits(dtype: np.dtype[Any]) -> int:
 
 
 def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array of type `dtype` that holds the numbers, which must be less than `radix(dtype)`."""
+    """Return an array that holds the numbers, which must be less than `radix(dtype)`."""
     if dtype.hasobject:
         return numbers.astype(str).astype(object)
     if dtype.itemsize == 1 and dtype.kind != "b":
@@ -52,7 +51,7 @@ def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers that `encoded` stored in these elements. An element that holds no such number gives -1."""
+    """Return the numbers that `encoded` stored. An element that holds no such number gives -1."""
     dtype = elements.dtype
     if dtype.hasobject:
         numbers = [int(text) if str(text).isdecimal() else -1 for text in elements.flat]
@@ -73,10 +72,6 @@ class Positions:
 
     If a data type is too narrow for the numbers, they are written in base `radix`, and the program runs once for each digit.
     Numbers start at 1, so a fill value of 0 is not a number.
-
-    `types`: the types of the data inputs, by name.
-    `radix`: the base of the numbers.
-    `digits`: the count of digits of each number.
     """
 
     def __init__(self, types: Mapping[str, TensorType]) -> None:
@@ -94,9 +89,7 @@ class Positions:
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
-        """Return the arrays for one run, by input name. Each element is one digit of its own number; digit 0 is the least
-        significant.
-        """
+        """Return the arrays for one run, by input name. Digit 0 is the least significant."""
         arrays = {}
         for name, tensor in self.types.items():
             first, flat = self._starts[name], np.empty(prod(tensor.shape), tensor.dtype)
@@ -108,10 +101,9 @@ class Positions:
         return arrays
 
     def origin(self, digits: Sequence[int]) -> str | None:
-        """Return the input element that an output element was copied from, as text such as "data[3, 4]"; None if there is none.
+        """Return the input element with these digits, such as "data[3, 4]", or None.
 
-        `digits`: the output element's number as found by the runs, least significant digit first. A digit of -1 is not part of
-        a number.
+        `digits`: the least significant first. -1 is no digit of a number.
         """
         if min(digits) < 0:
             return None
@@ -132,10 +124,9 @@ _EXPONENT_MASKS = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000,
 
 
 def random_elements(rng: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
-    """Return an array with random bits in every element, to test whether copies preserve all bits.
+    """Return an array with random bits, to test whether copies preserve all bits.
 
-    A third of all floats are NaNs or infinities, with random sign and payload. A sixth are 0.0 or -0.0. A string is an "s" and
-    a random number.
+    A third of all floats are NaNs or infinities, with random sign and payload. A sixth are 0.0 or -0.0.
     """
     shape, dtype = tensor.shape, tensor.dtype
     if dtype.hasobject:

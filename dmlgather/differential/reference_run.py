@@ -1,4 +1,4 @@
-"""Execution of a program (a graph of problems and arithmetic) in the reference backend."""
+"""Execution of a program in the reference backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 
 
 class ReferenceRun:
-    """A program that is prepared once and runs many times. Each problem is turned into a plan once."""
+    """A program that is prepared once and runs many times."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph = graph
@@ -24,9 +24,7 @@ class ReferenceRun:
         self._last_use = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
 
     def __call__(self, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]] | str:
-        """Run the program on inputs, by name. Return the outputs, or the error as text if an index is out of range and must
-        raise.
-        """
+        """Return the outputs, or the error as text if an index is out of range and must raise."""
         graph = self.graph
         values = {**inputs, **graph.constants}
         for number, step in enumerate(graph.steps):

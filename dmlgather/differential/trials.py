@@ -1,4 +1,4 @@
-"""The inputs of a differential check: data that contain positions, and indices that take all boundary values.
+"""Inputs of a differential check: data that contain positions, and indices that take all boundary values.
 
 A draw is one set of index arrays, by input name. Each draw runs with several sets of data.
 """
@@ -20,31 +20,29 @@ from dmlgather.differential.boundaries import Bounds, IndexClass, index_classes,
 from dmlgather.differential.positions import Positions, random_elements
 
 RANDOM_DRAWS = 8
-"""Each check makes this many draws of random indices. Some of the indices are boundary values."""
+"""Draws of random indices per check."""
 
 _MAX_WORK = 2**28
-"""The runs of one check may read and write at most this many elements together. This limits the number of draws."""
+"""The runs of one check may read and write this many elements together. This limits the number of draws."""
 
 _MIN_DRAWS = 3
-"""Each check makes at least this many draws, even if they exceed _MAX_WORK."""
+"""Draws per check, even if they exceed _MAX_WORK."""
 
 _MAX_KEPT_BYTES = 2**29
-"""Data up to this size in bytes are kept between draws. Larger data are computed again for each draw."""
+"""Larger data are computed again for each draw."""
 
 _RAISING_PLACES = 3
-"""Each index that raises an error is tried at this many elements of a class (elements that the same lookups read), at most."""
+"""Each index that raises an error is tried at this many elements of a class."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """The index values that are tried for the elements of one class, that is, for elements that the same lookups read.
+    """The index values that are tried for the elements of an `IndexClass`.
 
-    `elements`: the row-major numbers of the elements in the index input.
-    `edges`: boundary values that raise no error.
-    `raising`: boundary values that raise an error.
-    `low`, `high`: the smallest and the largest value that are valid for all lookups of the class.
+    `elements`: row-major numbers. `edges`, `raising`: boundary values without and with an error. `low`, `high`: the range that
+    is valid for all lookups of the class.
     """
 
     elements: NDArray[np.int64]
@@ -55,11 +53,7 @@ class IndexRange:
 
     @classmethod
     def of(cls, index_class: IndexClass, types: Sequence[np.dtype[Any]], max_index: int | None) -> IndexRange:
-        """Return the values to try for a class of elements.
-
-        `types`: the data types of the input in the program and in the model. All values fit both types.
-        `max_index`: the largest magnitude that a value may have. None for no limit.
-        """
+        """Return the values to try. They fit all `types`. `max_index`: limit for their magnitude."""
         magnitude = 2**64 if max_index is None else max_index
         smallest = max(-magnitude, *(integer_range(dtype)[0] for dtype in types))
         largest = min(magnitude, *(integer_range(dtype)[1] for dtype in types))
@@ -78,11 +72,10 @@ def _raises(bounds: Bounds, index: int) -> bool:
 
 
 class Trials:
-    """The inputs of a differential check: index arrays (draws), and data arrays for each draw.
+    """The inputs of a differential check: draws of index arrays, and data arrays for each draw.
 
-    `types`: for each input, its data type in the program and its data type in the model.
-    `constants`: the inputs with fixed values, by name.
-    `max_index`: the largest magnitude that an index may have. None for no limit.
+    `types`: each input's data types in the program and in the model. `constants`: inputs with fixed values. `max_index`: limit
+    for the magnitude of indices.
     """
 
     def __init__(
@@ -104,24 +97,21 @@ class Trials:
             ]
             for name, own_classes in classes.items()
         }
-        """For each index input, the values to try for each class of its elements."""
         self.positions = Positions({name: graph.types[name] for name in drawn if name not in classes})
 
     @cached_property
     def work(self) -> int:
-        """Return the number of elements that one run of the program reads and writes, at least 1."""
+        """Number of elements that one run of the program reads and writes, at least 1."""
         names = {*self.graph.inputs, *self.graph.outputs}
         return max(sum(prod(self.graph.types[name].shape) for name in names), 1)
 
     @cached_property
     def max_draws(self) -> int:
-        """Return the maximum number of draws for a check, which depends on the size of the program."""
+        """Limit for the draws of a check."""
         return max(_MAX_WORK // (self.work * (self.positions.digits + 1)), _MIN_DRAWS)
 
     def data(self) -> Iterator[Arrays]:
-        """Yield the data arrays for the runs of one draw: the digits of the positions, one digit in each run, then
-        random bits.
-        """
+        """Yield the data arrays for one draw: each digit of the positions, then random bits."""
         for number in range(self.positions.digits + 1):
             if number not in self._kept:
                 arrays = self.positions.elements(number) if number < self.positions.digits else self._random_data()
@@ -147,7 +137,7 @@ class Trials:
             yield self._draw(partial(self._mixed, share=(0.1, 0.5)[number % 2]))
 
     def draw_in_range(self) -> Arrays:
-        """Return random indices in range for each index input."""
+        """Return random indices in range."""
         return self._draw(self._in_range)
 
     def all_in_range(self, draw: Arrays) -> bool:
@@ -164,9 +154,7 @@ class Trials:
             yield self._draw(partial(_cycled_edges, shift=shift))
 
     def _raising_draws(self) -> Iterator[Arrays]:
-        """Yield sets of index arrays in which one index raises an error: first at the last element of each class, then at other
-        elements.
-        """
+        """Yield sets of index arrays in which one index raises an error: first at the last element of each class."""
         places = [
             (name, index_range, self._places(index_range)) for name, ranges in self.ranges.items() for index_range in ranges
         ]
@@ -178,7 +166,7 @@ class Trials:
                     yield draw
 
     def _draw(self, values: Callable[[IndexRange], Any]) -> Arrays:
-        """Return a set of index arrays, filled by a function that returns the values for the elements of one class."""
+        """Return a set of index arrays. `values`: returns the values for the elements of one class."""
         arrays = {}
         for name, ranges in self.ranges.items():
             tensor = self.graph.types[name]
@@ -196,10 +184,10 @@ class Trials:
         return self._rng.integers(index_range.low, index_range.high, index_range.elements.size, endpoint=True)
 
     def _mixed(self, index_range: IndexRange, share: float) -> Any:
-        """Return indices for the elements of a class: random ones in range, mixed with boundary values and arbitrary values.
+        """Return random indices in range, mixed with boundary values and arbitrary values.
 
-        About a fraction `share` are boundary values, and a fraction `share / 4` arbitrary values. An arbitrary value lies
-        between the smallest and the largest boundary value. If an index out of range raises an error, it lies in range instead.
+        About a fraction `share` are boundary values, and a fraction `share / 4` arbitrary values. If any index can raise an
+        error, arbitrary values stay in range.
         """
         indices = self._in_range(index_range).astype(object)
         if not index_range.edges:
@@ -213,9 +201,7 @@ class Trials:
         return np.where(self._rng.random(indices.size) < share / 4, np.array(arbitrary, object), indices)
 
     def _places(self, index_range: IndexRange) -> list[int]:
-        """Return the elements at which an index that raises is tried: the last, the first and a random one of a class, each
-        once.
-        """
+        """Return the elements at which an index that raises is tried: the last, the first and a random one."""
         size = index_range.elements.size
         return [int(index_range.elements[place]) for place in dict.fromkeys((size - 1, 0, int(self._rng.integers(0, size))))]
 
