@@ -26,11 +26,11 @@ CHAIN = "chain"
 """The operator's name in reports on chains."""
 
 AHEAD = 0.95
-"""The peer counts as faster if the ratio is below this value. Smaller differences cannot be measured on a busy machine."""
+"""A peer counts as faster below this ratio. Smaller differences cannot be measured on a busy machine."""
 
 
 class BenchRecord(Record, extra="ignore"):
-    """A part of a report. Reading ignores unknown keys, since JSON also has the computed fields."""
+    """A part of a report. Reading ignores unknown keys, because JSON also has the computed fields."""
 
 
 class Timing(BenchRecord):
@@ -51,8 +51,8 @@ class Timing(BenchRecord):
 class Traffic(BenchRecord):
     """Bytes that one run moves.
 
-    `index_bytes`: of the index tensor. `output_bytes`: of the output. `fetched_bytes`: source sectors, counted at every read,
-    as without a cache. `touched_bytes`: source sectors, each counted once.
+    `index_bytes`, `output_bytes`: the size of the index tensor and of the output. `fetched_bytes`: source sectors, counted at
+    every read, as without a cache. `touched_bytes`: source sectors, each counted once.
     """
 
     index_bytes: int
@@ -63,22 +63,21 @@ class Traffic(BenchRecord):
     @computed_field  # type: ignore[prop-decorator] # pydantic's order of decorators
     @property
     def useful_bytes(self) -> int:
-        """Return the bytes of indices, elements read and elements written."""
+        """Bytes of indices, elements read and elements written."""
         return self.index_bytes + 2 * self.output_bytes
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def bound_bytes(self) -> int:
-        """Return the bytes that any implementation must move: indices, output, and the lesser of fetched and touched bytes."""
+        """Bytes that any implementation must move: indices, output, and the lesser of fetched and touched bytes."""
         return self.index_bytes + self.output_bytes + min(self.fetched_bytes, self.touched_bytes)
 
 
 class Usage(BenchRecord):
-    """The use of a cluster's workers while a contender was timed.
+    """Use of a cluster's workers while a contender was timed.
 
     `sent_bytes`: bytes that all workers sent, median of the rounds; None if each round lost a worker. `peak_bytes`: largest
-    resident memory of a worker, with mapped pages of files; None if the system does not report it. `restarts`: number of
-    workers lost.
+    resident memory of a worker, with mapped pages of files; None if unknown. `restarts`: number of lost workers.
     """
 
     sent_bytes: int | None
@@ -98,9 +97,9 @@ class Usage(BenchRecord):
 class Measured(BenchRecord):
     """The times of one contender in one case.
 
-    `spelling`: the call, as code. `preallocated`: it writes to existing memory. `rounds`: number of timed rounds. `clock`:
-    "wall" (until the result is complete) or "events" (CUDA events on the stream). `cold`: None if no cache was flushed. `host`:
-    time until the call returns, on a GPU. `usage`: on a cluster.
+    `spelling`: the call, as code. `preallocated`: True if it writes to existing memory. `rounds`: number of timed rounds.
+    `clock`: "wall" (until the result is complete) or "events" (CUDA events on the stream). `cold`: None if no cache was
+    flushed. `host`: on a GPU, the time until the call returns. `usage`: None without a cluster.
     """
 
     name: str
@@ -115,7 +114,7 @@ class Measured(BenchRecord):
     usage: Usage | None = None
 
     def timing(self, temperature: Temperature) -> Timing | None:
-        """Return the timing at a temperature, or None if there is none."""
+        """Return the timing at a temperature, or None."""
         return self.warm if temperature == "warm" else self.cold
 
     def median_ms(self, temperature: Temperature) -> float:
@@ -127,7 +126,7 @@ class Measured(BenchRecord):
 class CaseReport(BenchRecord):
     """The report of one case. Shapes and strides are in elements.
 
-    `recipe`: chosen by the backend. `cannot`: peer -> the reason why it cannot run the case.
+    `recipe`: the backend's description of its program. `cannot`: for each peer that cannot run the case, the reason.
     """
 
     name: str
@@ -154,23 +153,23 @@ class CaseReport(BenchRecord):
 
     @property
     def ours(self) -> Measured:
-        """Return the fastest call of dmlgather's operator."""
+        """The fastest call of dmlgather's operator."""
         return min((item for item in self.measured if item.role == "ours"), key=lambda item: item.median_ms("warm"))
 
     def best(self, role: Role, temperature: Temperature, name: str | None = None) -> Measured | None:
-        """Return the fastest contender of a role, and of a name if given; None if there is none."""
+        """Return the fastest contender of a role (and a name), or None."""
         named = [item for item in self.measured if item.role == role and name in (None, item.name)]
         timed = [item for item in named if item.timing(temperature) is not None]
         return min(timed, key=lambda item: item.median_ms(temperature), default=None)
 
     def ratio(self, temperature: Temperature, peer: str | None = None) -> float | None:
-        """Return the median of the fastest peer, or of `peer`, divided by dmlgather's; None without a peer."""
+        """Return the median of `peer`, or of the fastest one, divided by dmlgather's. None without a peer."""
         other = self.best("peer", temperature, peer)
         return None if other is None else other.median_ms(temperature) / self.ours.median_ms(temperature)
 
     @property
     def gain(self) -> float | None:
-        """Return the median of an unfused chain divided by that of the fused one; None if the case is no chain."""
+        """Median of the unfused chain divided by that of the fused one. None if the case is no chain."""
         other = self.best("unfused", "warm")
         return None if other is None else other.median_ms("warm") / self.ours.median_ms("warm")
 
@@ -193,7 +192,7 @@ class CaseReport(BenchRecord):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def ratios(self) -> dict[str, dict[str, float]]:
-        """Return the ratios: temperature -> "best" or a peer -> ratio."""
+        """Ratios by temperature, and by peer or "best"."""
         return {
             temperature: {
                 label: round(ratio, 3)
@@ -207,8 +206,9 @@ class CaseReport(BenchRecord):
 class Cluster(BenchRecord):
     """The workers of a run, on this machine.
 
-    `threads`, `memory_bytes`: of each worker. `processes`: True for processes, which are restarted if they exceed their memory;
-    False for threads of one process. `restarts`: contender -> number of workers lost in all its calls, timed or not.
+    `threads`, `memory_bytes`: limits of each worker. `processes`: True for processes, which are restarted if they exceed their
+    memory; False for threads of one process. `restarts`: for each contender, the number of workers lost in all its calls, timed
+    or not.
     """
 
     workers: int
@@ -221,9 +221,9 @@ class Cluster(BenchRecord):
 class BenchReport(BenchRecord):
     """The report of one run.
 
-    `date`: UTC, ISO 8601. `seed`: of contents and indices. `settle_ms`: pause before each timed call on the CPU.
-    `flushed_bytes`: device -> bytes written before each cold call. `peers`: peer -> its rule for indices out of range.
-    `missing`: peer or device -> why it took no part. `cluster`: None without workers.
+    `date`: UTC, ISO 8601. `seed`: determines contents and indices. `settle_ms`: pause before each timed call on the CPU.
+    `flushed_bytes`: for each device, bytes written before each cold call. `peers`: each peer's rule for indices out of range.
+    `missing`: for each absent peer or device, the reason. `cluster`: None without workers.
     """
 
     suite: str
@@ -241,7 +241,7 @@ class BenchReport(BenchRecord):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def geometric_means(self) -> dict[str, dict[str, float]]:
-        """Return the geometric means of ratios over the cases of each peer: temperature -> "best" or a peer -> mean."""
+        """Geometric means of the cases' ratios, by temperature, and by peer or "best"."""
         means: dict[str, dict[str, float]] = {}
         for temperature in ("warm", "cold"):
             columns: dict[str, list[float]] = {}

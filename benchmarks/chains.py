@@ -1,4 +1,4 @@
-"""Chains: several steps on x as text in NumPy's notation, which NumPy, JAX and `dg.index` all evaluate."""
+"""Chains: several steps in NumPy's notation, which NumPy, JAX and `dg.index` all evaluate."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Shape = tuple[int, ...]
 class Chain:
     """Several steps that fuse to one plan.
 
-    `shape`: of the source x. `steps`: an expression of x and i, such as "x[i].transpose(1, 0)". `count`: number of indices i
-    into the dimension `axis` of x; None for none. `in_torch`: the expression in PyTorch's notation, if it differs.
+    `shape`: the shape of the source x. `steps`: an expression of x and i, such as "x[i].transpose(1, 0)". `count`: number of
+    indices i into the dimension `axis` of x; None without i. `in_torch`: the expression in PyTorch's notation, if it differs.
     """
 
     shape: Shape
@@ -33,7 +33,7 @@ class Chain:
 
     @cached_property
     def expression(self) -> IndexExpression:
-        """Return the steps as an index expression, with a placeholder for i."""
+        """The steps as an index expression, with a placeholder for i."""
         expression = self.applied(self.steps, index, None if self.count is None else ((self.count,), "int64"))
         assert isinstance(expression, IndexExpression)
         return expression
@@ -44,7 +44,7 @@ class Chain:
 
     @property
     def takes_rows(self) -> bool:
-        """Return True if the steps begin with rows of x. Then x may have fewer rows, and i fewer indices."""
+        """True if the steps begin with rows of x. Then x may have fewer rows, and i fewer indices."""
         return self.steps.startswith("x[i]")
 
     @property
@@ -56,5 +56,5 @@ class Chain:
         return self.expression.problems((self.shape, "uint8"))[-1].output.shape
 
     def indices(self, random: np.random.Generator) -> Indices | None:
-        """Return random indices of `index_shape`, or None without i."""
+        """Return random indices, or None without i."""
         return None if self.count is None else self.draw(random, self.shape[self.axis], self.count)

@@ -14,23 +14,20 @@ import numpy as np
 from benchmarks.bench_report import Role, Usage
 
 SETTLE_S = 0.010
-"""Pause before each sample, in seconds. The thread pools of torch and onnxruntime spin for a while after a call, which would
-slow down the next contender.
-"""
+"""Pause before each sample, in seconds. The threads of torch and onnxruntime spin for a while after a call."""
 
 LEAST_S = 0.001
-"""Least duration of a warm sample, in seconds. Shorter calls are repeated, and the mean is taken."""
+"""Shortest warm sample, in seconds. Shorter calls are repeated, and the mean is taken."""
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 25
-"""Default number of rounds of a contender that is less than twice as slow as the first one."""
+"""Default rounds of a contender that is less than twice as slow as the first one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
     """One way to run a case.
 
-    `role`, `name`, `spelling`, `preallocated`: as in the report. `run`: a call without arguments. `own_clock`: it creates its
-    own streams on a GPU. It is then timed by wall clock, and its call waits for the result.
+    `own_clock`: True if it creates its own streams on a GPU. Then it is timed by wall clock, and its call waits for the result.
     """
 
     name: str
@@ -43,7 +40,7 @@ class Contender:
 
 @dataclass(slots=True)
 class Samples:
-    """Seconds per call, one entry per round. `cold`, `host` and `usage` are empty if the clock does not measure them."""
+    """Seconds per call, one entry per round. Lists that the clock does not measure are empty."""
 
     warm: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
@@ -52,7 +49,7 @@ class Samples:
 
 
 class Clock(ABC):
-    """A clock for contenders. `flushed_bytes`: written before each cold call; 0 without cold calls."""
+    """A clock for contenders. `flushed_bytes`: bytes written before each cold call; 0 without cold calls."""
 
     flushed_bytes: int
 
@@ -66,7 +63,7 @@ class Clock(ABC):
 
     @abstractmethod
     def sample(self, contender: Contender, repeat: int, into: Samples) -> None:
-        """Add a sample to `into`: after an untimed call, `repeat` warm calls and one cold call, if the clock has cold ones."""
+        """Make an untimed call, `repeat` warm calls and one cold call, if the clock has cold ones. Add the times to `into`."""
 
 
 class HostClock(Clock):
@@ -85,7 +82,7 @@ class HostClock(Clock):
 
 
 class DeviceClock(Clock):
-    """A clock of CUDA events on one stream. Contenders with their own streams are timed by wall clock, on an idle device."""
+    """A clock of CUDA events on one stream. Contenders with their own streams are timed by wall clock."""
 
     def __init__(self, cupy: Any, cache_bytes: int) -> None:
         self.flushed_bytes = 2 * cache_bytes
@@ -136,9 +133,9 @@ def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None
 
     Each round starts with another contender, because a call that fills the caches slows down the next one.
 
-    `rounds`: number of rounds of every contender. None: a trial round measures how many times slower than the first each
-    contender is. Below 2, it gets `LEAST_ROUNDS` to `MOST_ROUNDS` rounds, as `budget_s` seconds allow. Otherwise it gets 10 /
-    slowness rounds, or only the trial if that is less than one.
+    `rounds`: number of rounds of every contender. If it is None, a trial round measures how many times slower than the first
+    each contender is. Below 2, it gets `LEAST_ROUNDS` to `MOST_ROUNDS` rounds, as `budget_s` seconds allow. Otherwise it gets
+    10 / slowness rounds, or only the trial if that is less than one.
     """
     trials = [Samples() for _ in contenders]
     costs = []
@@ -158,7 +155,7 @@ def interleave(contenders: Sequence[Contender], clock: Clock, rounds: int | None
 
 
 def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) -> list[int]:
-    """Return the number of rounds of each contender. `costs`: seconds of one sample of each."""
+    """Return the number of rounds of each contender. `costs`: seconds of one sample."""
     counts = [min(LEAST_ROUNDS, int(10 / times)) for times in slowness]
     spare = max(0.0, budget_s - sum(cost * count for cost, count in zip(costs, counts, strict=True)))
     close = sum(cost for cost, times in zip(costs, slowness, strict=True) if times < 2)
@@ -167,7 +164,7 @@ def _counts(slowness: Sequence[float], costs: Sequence[float], budget_s: float) 
 
 
 def seconds(run: Callable[[], Any], repeat: int) -> float:
-    """Return the mean wall time of `repeat` calls, in seconds."""
+    """Return the mean wall time of `repeat` calls."""
     if repeat == 1:
         begin = time.perf_counter()
         run()

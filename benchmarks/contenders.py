@@ -1,4 +1,4 @@
-"""The contenders that are no peers: dmlgather's operator, memory copies, and an empty launch."""
+"""Contenders besides the peers: dmlgather's operator, memory copies, and an empty launch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dmlgather.plan import IndexPlan
 
 
 def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Contender]:
-    """Return the compiled operator, with DirectML's policy, and its bound call."""
+    """Return the compiled operator and its bound call."""
     compiled = prepare(data.descriptor, device=stage.device)
     bound = compiled.bind(*data.inputs, out=data.described_out)
     run: Callable[[], Any] = bound if stage.stream is None else lambda: bound(stage.stream)
@@ -30,7 +30,7 @@ def operator(data: WorkloadArrays, stage: Stage) -> tuple[CompiledOperator, Cont
 
 
 def chain(data: WorkloadArrays, stage: Stage) -> tuple[IndexPlan, Contender, Contender]:
-    """Return the plan of a chain, its fused call, and its unfused one.
+    """Return a chain's plan, its fused call, and its unfused call.
 
     The unfused call has one launch per step, each into its own memory. Its reshapes are views.
     """
@@ -67,7 +67,7 @@ def chain(data: WorkloadArrays, stage: Stage) -> tuple[IndexPlan, Contender, Con
 
 
 def distributed(data: WorkloadArrays) -> tuple[Any, tuple[Contender, ...]]:
-    """Return the rows of a table in a file as a dask array, with DirectML's policy, and the calls that fetch them.
+    """Return the rows of a table in a file as a dask array, and the calls that fetch them.
 
     With `compute`, one worker concatenates all blocks and sends the result. With separate blocks, each worker sends its own.
     """
@@ -91,7 +91,7 @@ def checked(compiled: CompiledOperator, data: WorkloadArrays) -> Contender:
 
 
 def copies(data: WorkloadArrays, stage: Stage) -> Iterator[Contender]:
-    """Yield copies of as many bytes as the output has, on the stage's device."""
+    """Yield copies of as many bytes as the output has."""
     target = data.out.reshape(-1)
     if stage.device == "cuda":
         yield from _device_copies(data.library, data.library.empty(target.shape, target.dtype), target, stage)

@@ -1,4 +1,4 @@
-"""Dask workers on this machine, and their usage by a contender."""
+"""Dask workers on this machine, and their use by a contender."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ from dmlgather.package import missing_extra
 from dmlgather.wording import counted
 
 QUIET_S = 10.0
-"""Timeout, in seconds, for the scheduler to finish the tasks of the last contender."""
+"""Longest wait for the tasks of the last contender, in seconds."""
 
 BACK_S = 60.0
-"""Timeout, in seconds, for restarts of lost workers."""
+"""Longest wait for restarts of lost workers, in seconds."""
 
 
 class Workers:
-    """A `distributed.LocalCluster` with a client, which becomes dask's default client.
-
-    `folder`: for data that workers spill. Raises MissingExtraError without dask.
-    """
+    """A `distributed.LocalCluster`. Its client becomes dask's default client. `folder`: for data that workers spill."""
 
     def __init__(self, size: Cluster, folder: Path) -> None:
         try:
@@ -53,7 +50,7 @@ class Workers:
         self._scheduler.add_plugin(self._watcher(distributed.SchedulerPlugin), name="dmlgather-bench")
 
     def ready(self) -> None:
-        """Wait for the last call's tasks to end and for lost workers to restart. Raises BenchError if they do not restart."""
+        """Wait for the last call's tasks and for restarts of lost workers. Raises BenchError if they do not restart."""
         until = time.monotonic() + QUIET_S
         while self._scheduler.tasks and time.monotonic() < until:
             time.sleep(0.005)
@@ -79,7 +76,7 @@ class Workers:
         return Usage(sent_bytes=None if lost else sent, peak_bytes=max(peaks, default=None), restarts=lost)
 
     def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:
-        """Wrap `run`: lost workers count for `name`, and UnsupportedWorkloadError is raised if dask gives up a task."""
+        """Wrap `run`: lost workers count for `name`. Raises UnsupportedWorkloadError if dask gives up a task."""
 
         def call() -> Any:
             before = self.lost
@@ -107,8 +104,6 @@ class Workers:
         workers = self
 
         class Watcher(plugin):  # type: ignore[misc] # dask is imported on use
-            """A plugin that counts lost workers."""
-
             def remove_worker(self, *_: Any, **__: Any) -> None:
                 workers.lost += 1
 
@@ -116,7 +111,7 @@ class Workers:
 
 
 class ClusterClock(Clock):
-    """A clock of wall time until the result is in this process, and of the usage of the workers."""
+    """A clock of wall time until the result is in this process. It also measures the use of the workers."""
 
     flushed_bytes = 0
 

@@ -1,4 +1,4 @@
-"""Distributions of random indices: int64, valid, not negative."""
+"""Distributions of random indices: valid, not negative, int64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Draw(Protocol):
     """A distribution of indices. Its repr goes into the report."""
 
     def __call__(self, random: np.random.Generator, limit: int, count: int) -> Indices:
-        """Return `count` indices below `limit`, shape [count]."""
+        """Return `count` indices below `limit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,9 @@ class Zipf:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """The permutation of a mixture of experts: each token goes to `top` of `experts`. Slots are sorted by expert, and each reads
-    its token's row.
+    """The permutation of a mixture of experts: each token goes to `top` of `experts`.
+
+    Slots are sorted by expert. Each slot reads its token's row.
     """
 
     top: int

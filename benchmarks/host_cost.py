@@ -60,7 +60,7 @@ class Row:
 
 
 def gather(count: int, policy: str = "clamp") -> dg.CompiledOperator:
-    """Return an operator that gathers `count` rows of a [ROWS, WIDTH] table."""
+    """Return an operator that gathers `count` rows."""
     desc = dg.GatherOperatorDesc.of(((ROWS, WIDTH), "float32"), ((count,), "int64"), axis=0)
     return dg.compile(desc, out_of_bounds=policy)
 
@@ -123,7 +123,7 @@ def on_jax() -> Iterator[Row]:
 
 
 def planning() -> Iterator[Row]:
-    """Yield the rows for the planning of a first CUDA call. Plans of many sizes take turns, so that no cache has them."""
+    """Yield the rows for planning a first CUDA call. Plans of many sizes take turns, so that no cache has them."""
     sizes = range(200_000, 200_032)
     plans = {
         "64 of 256 columns": [dg.onnx.gather.plan(((rows, 256), "float32"), ((64,), "int64"), axis=1) for rows in sizes],

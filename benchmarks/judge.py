@@ -15,15 +15,12 @@ class Judge:
     """A comparison with an expected result."""
 
     def __init__(self, case: str, arrays: WorkloadArrays, expected: Array) -> None:
-        """`case`: for messages. `expected`: an array of the same library, shape [out_shape], which must not change."""
+        """Keep the expected result, an array of the same library. `case`: for messages."""
         self._case, self._arrays = case, arrays
         self._expected = self._bits(expected)
 
     def compare(self, contender: Contender, peer: Peer | None = None) -> None:
-        """Raise MismatchError, with the first position, unless the result has the expected shape and bits.
-
-        `peer`: converts the result to an array.
-        """
+        """Raise MismatchError unless the result has the expected shape and bits. `peer`: converts the result."""
         self._arrays.poison()
         result = contender.run() if peer is None else peer.array(contender.run())
         self._arrays.wait()

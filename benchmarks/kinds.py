@@ -1,4 +1,4 @@
-"""The kinds of workload with a single operator: sizes in elements, random indices, and the DirectML descriptor."""
+"""Kinds of workload with a single operator: sizes in elements, random indices, and the DirectML descriptor."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ ALL, BACK, EVERY_OTHER = slice(None), slice(None, None, -1), slice(None, None, 2
 
 
 class WorkloadKind(ABC):
-    """A kind of workload. `shape`: of the source x. `strides`: of x, in elements; None if it is packed."""
+    """A kind of workload. `shape`, `strides`: those of the source x, in elements. None means packed."""
 
     shape: Shape
     strides: Shape | None = None
 
     @property
     def index_shape(self) -> Shape | None:
-        """Return the shape of the index tensor, or None without one."""
+        """Shape of the index tensor, or None without one."""
         return None
 
     @property
     @abstractmethod
     def out_shape(self) -> Shape:
-        """Return the shape of the output."""
+        """Shape of the output."""
 
     @abstractmethod
     def descriptor(self, dtype: str) -> OperatorDesc:
-        """Return the DirectML descriptor for elements of this type. Indices are int64."""
+        """Return the DirectML descriptor, with indices of int64."""
 
     def indices(self, random: np.random.Generator) -> Indices | None:  # noqa: ARG002 - subclasses use it
-        """Return random indices of `index_shape`, or None without an index tensor."""
+        """Return random indices, or None without an index tensor."""
         return None
 
 
@@ -85,7 +85,7 @@ class Take(WorkloadKind):
 class Along(WorkloadKind):
     """GATHER_ELEMENTS: each output element has its own index along `axis`.
 
-    `shape`: of x, indices and output. `count`: size of `axis` in indices and output, if it differs.
+    `count`: the size of `axis` in indices and output, if it differs from x's.
     """
 
     shape: Shape
@@ -156,7 +156,7 @@ class ViewCopy(WorkloadKind):
 
     @property
     def ranges(self) -> list[range]:
-        """Return the positions that are read along each dimension."""
+        """Positions that are read along each dimension."""
         return [range(*part.indices(size)) for part, size in zip(self.slices, self.shape, strict=True)]
 
     @property
@@ -165,7 +165,7 @@ class ViewCopy(WorkloadKind):
 
     @property
     def order(self) -> Shape | None:
-        """Return x's dimensions in memory order, or None unless x is a packed array with permuted dimensions."""
+        """Dimensions of x in memory order. None unless x is a packed array with permuted dimensions."""
         strides = self.strides or packed_strides(self.shape)
         order = tuple(sorted(range(len(self.shape)), key=lambda axis: (-strides[axis], -self.shape[axis])))
         packed = packed_strides([self.shape[axis] for axis in order])
@@ -199,7 +199,7 @@ def fitted(kind: Kind, axis: int, itemsize: int, output_bytes: int, source_bytes
 
 
 def _with_less_output(kind: Kind, axis: int) -> Kind:
-    """Halve the output: half as many indices or tuples, or half of a dimension of x. Strides of a permuted x stay packed."""
+    """Halve the output. Strides of a permuted x stay packed."""
     if isinstance(kind, Tuples) or (isinstance(kind, Take) and axis == kind.axis):
         return replace(kind, count=_half(kind.count))
     if isinstance(kind, Chain) and kind.takes_rows and axis == 0:
@@ -213,7 +213,7 @@ def _with_less_output(kind: Kind, axis: int) -> Kind:
 
 
 def _with_less_source(kind: Kind) -> Kind:
-    """Halve the number of source positions. Kinds whose source is as large as the output are returned unchanged."""
+    """Halve the source. Kinds with a source as large as the output are returned unchanged."""
     match kind:
         case Take():
             return replace(kind, shape=_halved(kind.shape, kind.axis))

@@ -10,12 +10,11 @@ from benchmarks.errors import BenchError
 from dmlgather.selftest.selftest_report import L2_FETCH, limit
 
 L2_FETCHES = (32, 64, 128)
-"""The possible numbers of bytes."""
 
 
 @contextmanager
 def l2_fetch(cupy: Any, count: int) -> Iterator[None]:
-    """Limit the fetches of the current GPU into its L2 cache to `count` bytes. Raises BenchError if that has no effect."""
+    """Limit the GPU's fetches into its L2 cache to `count` bytes. Raises BenchError if that has no effect."""
     runtime = cupy.cuda.runtime
     before = limit(runtime, L2_FETCH)
     if before is None:

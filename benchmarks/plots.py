@@ -1,4 +1,4 @@
-"""Plots of a report, with matplotlib (extra `plot`). The file's suffix is the format (PNG, SVG, …)."""
+"""Plots of a report, with matplotlib (extra `plot`). The file's suffix is the format."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MARKERS = "os^vDP*X<>hpd"
 _PANELS_ACROSS = 3
 
 _SHIFT = 1.06
-"""Factor between the x of neighbouring workloads, since many of them have equal x."""
+"""Factor between the x of neighbouring workloads, because many of them have equal x."""
 
 
 def plot(report: BenchReport, file: str | Path) -> None:
     """Plot two bars per case, for dmlgather and the best peer: the rate of moving the necessary bytes, relative to a copy.
 
-    Raises BenchError without matplotlib or for an unknown suffix, and FileError if the file cannot be written.
+    Raises BenchError without matplotlib or for an unknown suffix, FileError if the file cannot be written.
     """
     cases = _copied(report)
     figure, axes = _figure(file, width=9, height=1.2 + 0.34 * len(cases))
@@ -61,7 +61,6 @@ def roofline(report: BenchReport, file: str | Path) -> None:
     """Plot bytes written per second (y) over bytes written per necessary byte (x), with the line of a copy.
 
     Each group of cases has a panel. Colours are workloads; markers are dmlgather and the peers, hollow for types of one byte.
-    Raises as `plot` does.
     """
     cases = _copied(report)
     panels = _panels(cases)

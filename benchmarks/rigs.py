@@ -1,4 +1,4 @@
-"""Rigs: devices and clusters of workers with what is needed to measure cases."""
+"""Rigs: devices and clusters on which cases are measured."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ CLUSTER = Cluster(workers=2, threads=1, memory_bytes=900 * MIB)
 class PreparedCase:
     """A case that is ready to be timed.
 
-    `ours`: calls of dmlgather. `judge`: compares with the expected result. `others`: contenders with other work, which are
-    created after all results were compared. `traffic`, `recipe`: as in the report.
+    `others`: contenders with other work. They are created after all results were compared.
     """
 
     arrays: WorkloadArrays
@@ -60,8 +59,8 @@ class PreparedCase:
 class Rig(ABC):
     """A device or a cluster with a clock, and the peers that can run there.
 
-    `packages`: packages whose versions are reported. `cupy`: the module, on a GPU. `case_s`: seconds to time a case by default.
-    `resources`: are closed when the rig is no longer used.
+    `packages`: their versions are reported. `cupy`: the module, on a GPU. `case_s`: default time for a case, in seconds.
+    `resources`: closed when the rig is no longer used.
     """
 
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
@@ -70,7 +69,7 @@ class Rig(ABC):
     case_s: float = 6.0
 
     def __init__(self, stage: Stage, peers: tuple[str, ...], seed: int) -> None:
-        """`seed`: determines contents and indices, together with a case's name."""
+        """Invite the peers. `seed` and a case's name determine contents and indices."""
         self.device, self.stage, self.resources, self._seed = stage.device, stage, ExitStack(), seed
         self.peers, self.missing = invite(peers, stage)
 
@@ -83,7 +82,7 @@ class Rig(ABC):
         """Prepare the arrays of a case and dmlgather's contenders. Raises MismatchError if their results differ."""
 
     def cluster(self) -> Cluster | None:
-        """Return the workers and the number of lost ones, or None without workers."""
+        """Return the workers and the number of lost ones, or None."""
         return None
 
     def guarded(self, name: str, run: Callable[[], Any]) -> Callable[[], Any]:  # noqa: ARG002 - subclasses use it
@@ -137,7 +136,7 @@ class Rig(ABC):
 
 
 LARGEST_CACHE = 64 * 2**20
-"""Assumed maximum size of a cache in bytes, and the default. Some virtual machines report the whole cache of their host."""
+"""Largest believable cache, and the default, in bytes. Some virtual machines report the whole cache of their host."""
 
 
 def last_level(caches: dict[str, int]) -> int:
@@ -146,10 +145,10 @@ def last_level(caches: dict[str, int]) -> int:
 
 
 class DeviceRig(Rig):
-    """The CPU or the first GPU. Results are compared with that of the bound operator."""
+    """The CPU or the first GPU. Results are compared with those of the bound operator."""
 
     def __init__(self, device: str, peers: tuple[str, ...], seed: int, l2_fetch_bytes: int | None = None) -> None:
-        """`l2_fetch_bytes`: for a GPU; None leaves it unchanged. Raises DeviceError for "cuda" without a GPU."""
+        """Create the clock and invite the peers. Raises DeviceError for "cuda" without a GPU."""
         self.cupy: Any = cuda.require(0) if device == "cuda" else None
         stream = None
         if self.cupy is None:
@@ -213,7 +212,7 @@ class ClusterRig(Rig):
             self.resources.push(resources.pop_all())
 
     def free_bytes(self) -> int:
-        """Return the free memory, which must hold the table in the page cache, or the folder's free space if that is less."""
+        """Return the free memory or disk space. The page cache must hold the table."""
         return min(free_memory(), shutil.disk_usage(self._folder).free)
 
     def cluster(self) -> Cluster:

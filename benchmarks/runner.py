@@ -1,4 +1,4 @@
-"""Running a suite."""
+"""Runs a suite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmlgather.backends.cuda import DeviceError
 from dmlgather.selftest.selftest_report import machine, versions
 
 Progress = Callable[[int, int, str], None]
-"""A function that is called before each case, and with an empty name at the end: (cases done, total, name of the case)."""
+"""A function of (cases done, total, name of the next case). At the end, the name is empty."""
 
 
 def run(
@@ -35,9 +35,9 @@ def run(
 ) -> BenchReport:
     """Run a suite.
 
-    `peers`: None for all installed ones. `only`: names of workloads, groups or cases. `rounds`: of every contender; None for 1
-    to 25, more if times are close. `seed`: of contents and indices; None for a random one. `l2_fetch_bytes`: maximum fetch of
-    the GPU into its L2 cache, 32, 64 or 128; None leaves it unchanged. `budget`: replaces the suite's.
+    `peers`: None for all installed ones. `only`: names of workloads, groups or cases. `rounds`: None for 1 to 25, more if times
+    are close. `seed`: determines contents and indices; None for a random one. `l2_fetch_bytes`: limit for the GPU's fetches
+    into its L2 cache, 32, 64 or 128; None leaves it unchanged. `budget`: replaces the suite's.
 
     Raises BenchError for unknown names, invalid numbers, and a suite that needs dask without dask; MismatchError if a result
     differs; DeviceError for a suite that needs a GPU without one. The suite "distributed" starts processes, so a script that
@@ -107,7 +107,7 @@ def _peers_of(suite: str) -> tuple[str, ...]:
 def _rigs(
     suite: str, names: tuple[str, ...], seed: int, l2_fetch_bytes: int | None, resources: ExitStack
 ) -> tuple[list[tuple[Rig, SuitePart]], dict[str, str]]:
-    """Return a rig for each part of a suite, and missing peers and devices with the reasons. `resources` closes the rigs.
+    """Return a rig for each part of a suite, and missing peers and devices with the reasons.
 
     If there are several parts, those without a device are left out. With `l2_fetch_bytes`, DeviceError is raised instead.
     """

@@ -1,4 +1,4 @@
-"""The suites: workloads with their devices, element types and sizes."""
+"""Suites: workloads with their devices, element types and sizes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Budget:
 class SuitePart:
     """Cases on one device.
 
-    `device`: "cpu", "cuda", or "cluster" (worker processes on this machine that read a table from a file). `own`: each workload
-    in its own element type, otherwise in its types for the CPU. `wide`: include the sweeps. `only`: names of workloads.
+    `device`: "cpu", "cuda", or "cluster" (worker processes that read a table from a file). `own`: True for each workload's own
+    element type, False for its types for the CPU. `wide`: include the sweeps.
     """
 
     device: str
@@ -107,6 +107,6 @@ def check_names(suite: str, only: tuple[str, ...]) -> None:
 
 
 def free_memory() -> int:
-    """Return the free host memory in bytes, or 8 GiB if the system does not report it."""
+    """Return the free host memory in bytes, or 8 GiB if it is unknown."""
     available = available_memory()
     return 2**33 if available is None else available

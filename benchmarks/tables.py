@@ -12,13 +12,13 @@ from benchmarks.bench_report import AHEAD, CHAIN, BenchReport, CaseReport, Clust
 from dmlgather.wording import counted
 
 LOST = "◀"
-"""The mark of ratios with a faster peer, and of other failures."""
+"""Mark of ratios with a faster peer, and of other failures."""
 
 RIVAL, GOAL = "fused-loop", 2.0
-"""The goal on a cluster: dmlgather takes at most `GOAL` times as long as the peer `RIVAL`."""
+"""Goal on a cluster: dmlgather takes at most `GOAL` times as long as the peer `RIVAL`."""
 
 GAIN = 1.5
-"""The goal of fusing: least speed-up of a chain of two or more launches."""
+"""Goal of fusing: least speed-up of a chain of two or more launches."""
 
 _GAIN_LEGEND = f"unfused: the time of dmlgather for the steps one by one, divided by that of the fused chain; goal: {GAIN:g}"
 
@@ -32,7 +32,7 @@ class ResultTable:
     """A table as text.
 
     `words`: left-aligned columns. `judged`: columns that may have the mark `LOST`. `always`: number of columns that are shown
-    even on a narrow terminal. `legend`: the meaning of the columns. `footnotes`: further results.
+    even on a narrow terminal. `legend`: the meaning of the columns.
     """
 
     heading: Row
@@ -59,7 +59,7 @@ def lines(report: BenchReport) -> list[str]:
 
 
 def notes(report: BenchReport) -> list[str]:
-    """Return notes: the machine, the legend, indices out of range, missing peers, unsupported workloads, footnotes."""
+    """Return the lines below the table, with the machine and the legend first."""
     machine, table = report.machine, table_of(report)
     where = f"{machine.processor}, {machine.cpus} CPUs"
     if machine.gpu is not None:

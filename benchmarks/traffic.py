@@ -19,7 +19,7 @@ _CHUNK = 2**22
 
 
 def traffic(plan: IndexPlan, indices: NDArray[np.int64] | None, sector: int) -> Traffic:
-    """Count the sectors of `sector` bytes that a plan reads. Indices must be valid. The source is aligned to a sector."""
+    """Count the sectors of `sector` bytes that a plan reads. Indices must be valid."""
     plan = canonicalise(plan)
     touched = np.zeros(-(-plan.in_extent * plan.element_bytes // sector), np.bool_)
     fetched = 0

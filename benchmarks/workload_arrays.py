@@ -27,8 +27,8 @@ _BLOCK = 2**24
 class WorkloadArrays:
     """A kind of workload with an element type and arrays of one library.
 
-    `base`: x's elements in memory order, shape [elements]. `index`: int64 [kind.index_shape]; None for views. `out`:
-    [kind.out_shape], packed; contenders write to it if they can. `file`: the .npy file that x maps, if any.
+    `base`: x's elements in memory order, shape [elements]. `index`: int64; None for views. `out`: packed; contenders write to
+    it if they can. `file`: the .npy file that x maps, if any.
     """
 
     kind: Kind
@@ -41,7 +41,7 @@ class WorkloadArrays:
 
     @cached_property
     def x(self) -> Array:
-        """Return the input [kind.shape], a view of `base`."""
+        """The input, a view of `base`."""
         if self.kind.strides is None:
             return self.base.reshape(self.kind.shape)
         steps = tuple(step * self.base.itemsize for step in self.kind.strides)
@@ -49,20 +49,20 @@ class WorkloadArrays:
 
     @cached_property
     def descriptor(self) -> OperatorDesc:
-        """Return the DirectML descriptor. Chains have none."""
+        """The DirectML descriptor. Chains have none."""
         assert not isinstance(self.kind, Chain)
         return self.kind.descriptor(self.dtype)
 
     @property
     def inputs(self) -> tuple[Array, ...]:
-        """Return the input arrays in the descriptor's order and shapes."""
+        """Input arrays in the descriptor's order and shapes."""
         if self.index is None:
             return (self.x,)
         return self.x, self.index.reshape(self.descriptor.tensor("indices_tensor").sizes)
 
     @property
     def described_out(self) -> Array:
-        """Return a view of `out` in the descriptor's shape."""
+        """A view of `out` in the descriptor's shape."""
         return self.out.reshape(self.descriptor.tensor("output_tensor").sizes)
 
     def poison(self) -> None:
@@ -89,7 +89,7 @@ def make(kind: Kind, dtype: str, random: np.random.Generator) -> WorkloadArrays:
 
 
 def stored(kind: Take, dtype: str, file: Path, random: np.random.Generator) -> WorkloadArrays:
-    """Return arrays whose x maps a .npy file of `write`, with random indices."""
+    """Return arrays with random indices. Their x maps a .npy file of `write`."""
     base = np.load(file, mmap_mode="r").reshape(-1)
     return WorkloadArrays(kind, dtype, np, base, kind.indices(random), np.empty(kind.out_shape, dtype), file)
 
@@ -105,7 +105,7 @@ def write(file: Path, shape: tuple[int, ...], dtype: str, random: np.random.Gene
 
 
 def contents(dtype: str, elements: int, random: np.random.Generator) -> Array:
-    """Return random elements, shape [elements]. Floats are finite."""
+    """Return random elements. Floats are finite."""
     bits = np.dtype(dtype).itemsize * 8
     words = random.integers(0, 2**64, -(-elements * bits // 64), np.uint64)
     # Clear the highest exponent bit of each float: the mask for 32 bits is 0xbfffffff, repeated in the 64-bit word.

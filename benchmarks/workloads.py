@@ -1,4 +1,4 @@
-"""The workloads, one row each, at full size. A suite fits them to a machine."""
+"""The workloads at full size. A suite fits them to a machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HALF, SINGLE, BYTES = ("float16",), ("float32",), ("uint8",)
 class Workload:
     """One workload.
 
-    `name`: unique, one word. `group`: of similar workloads. `what`: a description in one line. `kind`: at full size. `own`: its
-    usual element type (float16 stands for bfloat16: only the size matters). `shrink`: the output axis that is halved to fit a
-    machine. `types`: element types of the CPU suite. `wide`: only in the sweeps of the suite "full".
+    `group`: similar workloads have the same group. `what`: a description in one line. `own`: its usual element type (float16
+    stands for bfloat16: only the size matters). `shrink`: the output axis that is halved to fit a machine. `types`: element
+    types of the CPU suite. `wide`: only in the sweeps of the suite "full".
     """
 
     name: str
@@ -143,7 +143,7 @@ ON_HOSTS = (
     Workload("channels-last-16", "slice", "8 images 16 x 224 x 224, channels last",
              ViewCopy((8, 224, 224, 16), (ALL, ALL, ALL, ALL), strides=(802_816, 224, 1, 50_176)), "float32"),
 )  # fmt: skip
-"""Workloads that stress the caches and the call overhead of a CPU: only in the suites "cpu" and "full"."""
+"""Workloads for the caches and the call overhead of a CPU: only in the suites "cpu" and "full"."""
 
 TABLES = (
     Workload("table-uniform", "table", "200,000 rows of 1 KiB from a table of 3 million, which no worker can hold",
@@ -176,4 +176,4 @@ CHAINS = (
 """Workloads of several steps."""
 
 FLOOR = "launch-floor"
-"""The name of the workload with the checked call and, on a GPU, an empty kernel as further contenders."""
+"""Name of the workload that is also timed with the checked call and, on a GPU, an empty kernel."""

@@ -28,7 +28,7 @@ def check_names(names: tuple[str, ...]) -> None:
 
 
 def invite(names: tuple[str, ...], stage: Stage) -> tuple[list[Peer], dict[str, str]]:
-    """Return the peers with these names that can run on the stage, and for the others the reason why not."""
+    """Return the peers that can run on the stage, and for the others the reason."""
     present, missing = [], {}
     for name in names:
         kind = PEERS[name]

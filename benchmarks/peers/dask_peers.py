@@ -18,7 +18,7 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 
 
 class ChunkedPeer(Peer):
-    """A peer that takes rows of a table into this process. Chunks are whole rows, of Dask's size. `text`: the call, as code."""
+    """A peer that takes rows of a table into this process. Chunks are whole rows, of Dask's size. `text`: the call."""
 
     packages, devices, extra = ("dask", "distributed"), ("cluster",), "dask"
     text: ClassVar[str]
@@ -65,9 +65,7 @@ class DaskPeer(ChunkedPeer):
 
 
 class FusedLoopPeer(ChunkedPeer):
-    """A loop as written by hand: one task per needed chunk loads it and takes its rows, and the caller copies them to their
-    places.
-    """
+    """A handwritten loop. One task per needed chunk takes its rows, and the caller copies them to their places."""
 
     name, bounds = "fused-loop", "not looked at"
     text = "for each chunk: delayed(load and take)(file, start, stop, rows); out[places] = rows"
@@ -95,5 +93,5 @@ def load_chunk(file: str, start: int, stop: int) -> Array:
 
 
 def take_rows(file: str, start: int, stop: int, rows: Array) -> Array:
-    """Return rows of a chunk, reading only their pages of the file. `rows`: int64, counted from `start`."""
+    """Return rows of a chunk, reading only their pages of the file. `rows`: counted from `start`."""
     return np.load(file, mmap_mode="r")[start:stop].take(rows, axis=0)

@@ -19,8 +19,8 @@ from benchmarks.workload_arrays import Array, WorkloadArrays
 class Stage:
     """The device of peers.
 
-    `device`: "cpu", "cuda" or "cluster". `threads`: maximum number of CPU threads of each peer. `stream`: CuPy's stream for
-    peers without their own.
+    `device`: "cpu", "cuda" or "cluster". `threads`: CPU threads of each peer. `stream`: CuPy's stream for peers without their
+    own.
     """
 
     device: str
@@ -32,8 +32,7 @@ class Stage:
 class Spelling:
     """One way to run a workload.
 
-    `text`: the call as code, with the arrays x, i and out. `run`: runs it and returns the result. `preallocated`: it writes to
-    `out` instead of new memory.
+    `text`: the call as code, with the arrays x, i and out. `preallocated`: True if it writes to `out`.
     """
 
     text: str
@@ -44,9 +43,9 @@ class Spelling:
 class Peer(ABC):
     """A library that is ready to run on a stage.
 
-    `packages`: names on PyPI, whose versions are reported. `extra`: of this project, which installs them. `bounds`: the result
-    for an index out of range. `own_clock`: it creates its own streams on a GPU. The constructor raises ImportError without the
-    packages, and UnsupportedWorkloadError if the library cannot run on the stage.
+    `packages`: names on PyPI; their versions are reported. `extra`: the extra of this project that installs them. `bounds`: the
+    rule for indices out of range. `own_clock`: True if it creates its own streams on a GPU. The constructor raises ImportError
+    without the packages, and UnsupportedWorkloadError if the library cannot run on the stage.
     """
 
     name: ClassVar[str]
@@ -60,7 +59,7 @@ class Peer(ABC):
         self.stage = stage
 
     def spellings(self, data: WorkloadArrays) -> Iterator[Spelling]:
-        """Yield the peer's ways to run a workload. Raises UnsupportedWorkloadError, with the reason, if there is none."""
+        """Yield the peer's ways to run a workload. Raises UnsupportedWorkloadError if there is none."""
         match data.kind:
             case Take():
                 return self.take(data, data.kind)
@@ -94,7 +93,7 @@ class Peer(ABC):
         raise UnsupportedWorkloadError("one operation is measured, and this is several")
 
     def array(self, result: Any) -> Array:
-        """Convert the result of a spelling to an array of the workload's library."""
+        """Convert a result to an array of the workload's library."""
         return result
 
 
@@ -123,4 +122,4 @@ class GraphPeer(Peer):
 
     @abstractmethod
     def transposed(self, data: WorkloadArrays, packed: Array, order: list[int]) -> Spelling:
-        """Return a Transpose: `packed` with its dimensions in another order."""
+        """Return a Transpose of `packed`."""
