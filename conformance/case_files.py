@@ -1,7 +1,7 @@
 """The files of one case: the model and inputs that dmlgather writes, and the result, log and exit code of DxDispatch.
 
-Values are in files of raw bytes, because DxDispatch reads and writes these bit for bit, NaNs included. All bytes of an output
-are `POISON` before the run.
+Values are in files of raw bytes, because DxDispatch reads and writes these bit for bit, NaNs included. Before the run, all
+bytes of an output are `POISON`.
 """
 
 from __future__ import annotations
@@ -26,28 +26,24 @@ from dmlgather.files import FileError, leads_outside, open_regular, read_text, w
 from dmlgather.wording import printable
 
 MODELS, RESULTS = "models", "results"
-"""The folders of models with their inputs, and of results."""
+"""Folders of the models with their inputs, and of the results."""
 
 POISON = 0xA5
-"""The value of each byte of an output before the run."""
+"""Value of each byte of an output before the run."""
 
 _LOG = 2**20
-"""At most this many bytes of a log of DxDispatch are read."""
+"""Largest part of DxDispatch's log that is read, in bytes."""
 
 
 class StoredCase(NamedTuple):
-    """The descriptor and inputs of a case. `inputs`: the bytes of each input's file."""
+    """The descriptor and inputs of a case. `inputs`: the bytes of each file."""
 
     desc: OperatorDesc
     inputs: list[NDArray[np.uint8]]
 
 
 class Returned(NamedTuple):
-    """The result of a case.
-
-    `ending`: how DxDispatch ended. `adapter`: the adapter's name. `result`: the bytes of the output's buffer, and at most one
-    more byte.
-    """
+    """The result of a case. `result`: the bytes of the output's buffer, and at most one more byte."""
 
     ending: Ending
     adapter: str | None
@@ -57,9 +53,9 @@ class Returned(NamedTuple):
 def write_case(
     folder: Path, name: str, desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, in_place: bool = False
 ) -> dict[str, str]:
-    """Write the model and the inputs of a case; return the digests of the files, by name. FileError if one cannot be written.
+    """Write the model and the inputs of a case. Return the digests of the files by name.
 
-    `inputs`: a buffer per input tensor. `in_place`: True to bind the output to the input's memory.
+    `inputs`: a buffer per input tensor. `in_place`: True to bind the output to the input's memory. Raises FileError.
     """
     resources: dict[str, Any] = {}
     for number, (field, values) in enumerate(zip(desc.operator.inputs, inputs, strict=True)):
@@ -79,12 +75,12 @@ def write_case(
 
 
 def digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 digests of files in models/, by name. FileError, with the path, if one cannot be read."""
+    """Return the SHA-256 digests of files in models/, by name. Raises FileError."""
     return {name: sha256(_content(inside(folder, f"{MODELS}/{name}"))).hexdigest() for name in names}
 
 
 def read_case(folder: Path, name: str) -> StoredCase:
-    """Read the descriptor and inputs of the case `name`. FileError, with the path, if its files cannot be read."""
+    """Read the descriptor and inputs of a case. Raises FileError."""
     path = inside(folder, f"{MODELS}/{name}.json")
     try:
         model = json.loads(read_text(path))
@@ -100,7 +96,7 @@ def read_case(folder: Path, name: str) -> StoredCase:
 
 
 def _check_readable(desc: OperatorDesc) -> None:
-    """Raise ValueError if an element of the output is outside its buffer: the descriptor of a question may break any rule."""
+    """Raise ValueError if an output element is outside its buffer. The descriptor of a question may break any rule."""
     tensor = desc.tensor(desc.operator.output)
     if tensor.minimum_bytes > tensor.total_bytes or len(tensor.element_strides) != tensor.rank or 0 in tensor.sizes:
         raise ValueError
@@ -112,10 +108,7 @@ def result_bytes(desc: OperatorDesc) -> int:
 
 
 def read_returned(folder: Path, name: str, expected: int) -> Returned:
-    """Read the result of the case `name`, which should have `expected` bytes.
-
-    FileError, with the path, for a file that cannot be read, or that is a link out of the folder.
-    """
+    """Read the result of a case. It should have `expected` bytes. Raises FileError."""
     suffixes = ("exit", "out", "err", "bin")
     *texts, binary = (inside(folder, f"{RESULTS}/{name}.{suffix}") for suffix in suffixes)
     exit_code, printed, errors = map(_text, texts)
@@ -128,9 +121,9 @@ def read_returned(folder: Path, name: str, expected: int) -> Returned:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """Return the path of a file in the folder.
+    """Return the path of a file in the folder. Raises FileError for a link out of the folder.
 
-    FileError, with the path, for a link out of the folder: a folder from a stranger must not make the report show other files.
+    A folder from a stranger must not make the report show other files.
     """
     path = folder / name
     if leads_outside(path, (folder,)):
@@ -154,7 +147,7 @@ def _content(path: Path, limit: int = -1) -> bytes:
 
 
 def _text(path: Path) -> str | None:
-    """Return the first bytes of a script's text file, decoded; None if it does not exist. PowerShell may write UTF-16."""
+    """Return the beginning of a script's text file, or None if it does not exist. PowerShell may write UTF-16."""
     if not path.exists():
         return None
     content = _content(path, _LOG)

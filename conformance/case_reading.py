@@ -39,14 +39,14 @@ from dmlgather.record import placed
 from dmlgather.wording import counted, spelled
 
 DEVICES = ("dmlgather", "DirectML")
-"""The names of both sides in a difference."""
+"""Names of both sides in a difference."""
 
 SHOWN = 8
-"""At most this many elements of an unknown answer are shown."""
+"""Largest number of elements of an unknown answer that are shown."""
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a folder of cases. FileError, with the path, if it is missing or invalid."""
+    """Read the manifest of a folder of cases. Raises FileError if it is missing or invalid."""
     path = inside(folder, FILE)
     try:
         return Manifest.model_validate_json(read_text(path))
@@ -61,8 +61,8 @@ def read_manifest(folder: Path) -> Manifest:
 def read_results(folder: Path, version: str) -> ConformanceReport:
     """Compare the results in a folder of cases with dmlgather's.
 
-    `version`: of dmlgather. FileError if the manifest is invalid, if a model or an input was changed, or if there are no
-    results; TooLargeError if a case needs more memory than is free.
+    Raises FileError if the manifest is invalid, if a model or an input was changed, or if there are no results; TooLargeError
+    if a case needs more memory than is free.
     """
     manifest = read_manifest(folder)
     try:
@@ -88,7 +88,7 @@ def read_results(folder: Path, version: str) -> ConformanceReport:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
-    """Raise FileError if a model, input or result of the folder is not the one in the manifest."""
+    """Raise FileError if a file of the folder is not the one in the manifest."""
     for case in manifest.cases:
         try:
             current = digests(folder, list(case.files))

@@ -23,9 +23,9 @@ WINDOWS = (".cmd", ".ps1", ".txt")
 
 
 def write_cases(folder: Path, number: int, level: FeatureLevel, seed: int, version: str) -> Manifest:
-    """Write `number` random cases that are legal at `level`, and the open questions of that level, to a new folder.
+    """Write random cases that are legal at `level`, and the level's open questions, to a new folder.
 
-    `version`: of dmlgather. FileError if the folder is not empty or a file cannot be written; the folder is then empty.
+    Raises FileError if the folder is not empty or a file cannot be written. The folder is then empty.
     """
     _check_empty(folder)
     with staged(folder, ()) as stage:

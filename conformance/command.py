@@ -18,7 +18,7 @@ from dmlgather.cli.limiting import limited
 from dmlgather.output import put
 
 MOST_CASES = 99999
-"""The largest number of random cases: their names have five digits."""
+"""Largest number of random cases. Their names have five digits."""
 
 HELP = "Compare dmlgather with DirectML itself: write random cases for DxDispatch on Windows, and read their results."
 
@@ -97,7 +97,7 @@ def read(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `write` or `read` with these arguments; return the exit code. Never raises."""
+    """Run `write` or `read`, and return the exit code. Never raises."""
     functions = {
         "write": (write, "DIR: write random cases for DxDispatch"),
         "read": (read, "DIR: compare what DirectML computed"),

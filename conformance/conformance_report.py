@@ -15,7 +15,7 @@ Outcome = Literal["equal", "different", "refused", "failed", "missing"]
 """The outcome of a case; `OperatorTally` describes each."""
 
 SHOWN = 20
-"""The text lists at most this many cases of each outcome."""
+"""Largest number of cases of each outcome in the text."""
 
 
 class OperatorTally(Record):

@@ -43,7 +43,7 @@ class Ending(NamedTuple):
     """The ending of a case.
 
     `kind`: "ended" for exit code 0; "refused" for an error that DirectML reported; "failed" for any other failure, which says
-    nothing about DirectML; "missing" for a case without an exit code. `message`: the ending in words.
+    nothing about DirectML; "missing" for a case without an exit code.
     """
 
     kind: Literal["ended", "refused", "failed", "missing"]
@@ -53,8 +53,7 @@ class Ending(NamedTuple):
 def ending(code: str | None, printed: str, reason: str) -> Ending:
     """Return the ending of a case.
 
-    `code`: as the script wrote it; None or empty if it wrote none. `printed`: the output of DxDispatch. `reason`: its line with
-    the reason of a failure, or "".
+    `code`: as the script wrote it, or None. `reason`: the line of the output with the reason of a failure, or "".
     """
     because = f": {reason}" if reason else ""
     if not code:

@@ -15,14 +15,17 @@ from dmlgather.directml.elements import elements
 
 
 class Computed(NamedTuple):
-    """The output of a case, of shape Sizes, and the operator that computed it."""
+    """The output of a case, and the operator that computed it."""
 
     output: NDArray[Any]
     operator: CompiledOperator
 
 
 def computed(case: StoredCase, level: FeatureLevel) -> Computed:
-    """Run a case on the CPU. DescriptorError if the descriptor is not legal at `level`, ValueError if an input is too short."""
+    """Run a case on the CPU.
+
+    Raises DescriptorError if the descriptor is not legal at `level`, ValueError if an input is too short.
+    """
     operator = compile_operator(case.desc, device="cpu", level=level)
     buffer = np.full(result_bytes(case.desc), POISON, np.uint8)
     operator.run_buffers(*case.inputs, out=buffer)
@@ -30,6 +33,6 @@ def computed(case: StoredCase, level: FeatureLevel) -> Computed:
 
 
 def output_of(desc: OperatorDesc, buffer: NDArray[np.uint8]) -> NDArray[Any]:
-    """Return the output in a buffer of `result_bytes` as a contiguous array of shape Sizes."""
+    """Return the output in a buffer as a contiguous array of shape Sizes."""
     tensor = desc.tensor(desc.operator.output)
     return np.ascontiguousarray(elements(buffer, tensor)).reshape(tensor.sizes)

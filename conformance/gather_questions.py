@@ -6,7 +6,7 @@ from conformance.questions import Question, question, refused, tensor
 from dmlgather.directml import GatherElementsOperatorDesc, GatherND1OperatorDesc, GatherNDOperatorDesc, GatherOperatorDesc
 
 ROWS = range(11, 17)
-"""InputTensor of some questions. The elements differ, so that an output shows which of them were read."""
+"""InputTensor of some questions. Its elements differ, so that an output shows which of them were read."""
 
 
 def _gather(

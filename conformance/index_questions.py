@@ -14,10 +14,10 @@ from dmlgather.directml import (
 )
 
 ROWS = [11, 12, 13, 14, 15, 16]
-"""InputTensor {3,2} of most questions. The elements differ, so that an output shows which of them were read."""
+"""InputTensor {3,2} of most questions. Its elements differ, so that an output shows which of them were read."""
 
 FIRST, LAST = [11, 11, 13, 13, 15, 15], [12, 12, 14, 14, 16, 16]
-"""The outputs if two indices per row are clamped to the first or the last element of the row."""
+"""Outputs if two indices per row are clamped to the first or the last element of the row."""
 
 ZEROS = [0] * 6
 
@@ -25,7 +25,7 @@ Answers = Sequence[tuple[str, Sequence[float] | None]]
 
 
 def _two_per_row(operator: str, indices: str, pair: Sequence[int]) -> tuple[OperatorDesc, list[int]]:
-    """Return a descriptor that reads the elements at the indices `pair` of each row, and the values of its IndicesTensor."""
+    """Return a descriptor that reads two elements of each row, and the values of its IndicesTensor."""
     data, out = tensor("INT32", 3, 2), tensor("INT32", 3, 2)
     if operator == "gather":
         index = tensor(indices, 1, 2)

@@ -10,10 +10,9 @@ from pydantic import Field
 from dmlgather.record import Record
 
 FILE = "manifest.json"
-"""The name of the manifest's file."""
 
 CaseName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
-"""The name of a case, which is also the start of its files' names."""
+"""Name of a case, and the start of its files' names."""
 
 
 class PossibleAnswer(Record):

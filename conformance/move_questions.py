@@ -71,7 +71,7 @@ _SPECIAL: dict[str, dict[str, list[tuple[str, list[int]]]]] = {
 
 
 def _bits(what: str, operator: str, data_type: str) -> Question:
-    """Return the question if two special floating-point numbers keep their bits. `what`: a key of `_SPECIAL`."""
+    """Return a question about the bits of two special floating-point numbers. `what`: a key of `_SPECIAL`."""
     pair = tensor(data_type, 2)
     desc: OperatorDesc
     if operator == "gather":

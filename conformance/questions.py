@@ -18,7 +18,7 @@ REFUSED = "refused"
 
 
 class Answer(NamedTuple):
-    """A possible answer of DirectML. `values`: the output in row-major order, in its type; None if nothing runs."""
+    """A possible answer of DirectML. `values`: the output in row-major order; None if nothing runs."""
 
     means: str
     values: NDArray[Any] | None
@@ -44,7 +44,7 @@ class Question:
 
     @property
     def decided(self) -> str:
-        """Return dmlgather's answer."""
+        """The answer of dmlgather."""
         return self.answers[0].means
 
 
@@ -59,7 +59,7 @@ def question(
     level: str = "3_0",
     in_place: bool = False,
 ) -> Question:
-    """Return a question; inputs and answers are converted to arrays of the tensors' types."""
+    """Return a question. Inputs and answers are converted to the tensors' types."""
     types = [desc.tensor(field).data_type for field in desc.operator.inputs]
     buffers = tuple(_array(values, kind) for values, kind in zip(inputs, types, strict=True))
     output_type = desc.tensor(desc.operator.output).data_type
@@ -73,7 +73,7 @@ def tensor(data_type: str, *sizes: int, **fields: Any) -> BufferTensorDesc:
 
 
 def refused(*others: tuple[str, Sequence[float] | None]) -> list[tuple[str, Sequence[float] | None]]:
-    """Return the answers to a question whose descriptor dmlgather refuses. `others`: further possible answers."""
+    """Return the answers to a question with a descriptor that dmlgather refuses."""
     return [(REFUSED, None), *others]
 
 

@@ -1,8 +1,8 @@
 """Random legal cases: descriptors with buffers for their inputs.
 
-Random cases contain nothing that DirectML's documents leave open: `questions` has that. So indices are in range, floating-point
-data are normal numbers (no NaN, no denormal), outputs are packed, only InputTensor has strides of 0, and only InputTensor is
-OWNED_BY_DML.
+Random cases contain nothing that DirectML's documents leave open; the module `questions` has that. So indices are in range,
+floating-point data are normal numbers (no NaN, no denormal), outputs are packed, only InputTensor has strides of 0, and only
+InputTensor is OWNED_BY_DML.
 """
 
 from __future__ import annotations
@@ -29,17 +29,14 @@ _MANTISSA_BITS = {2: 10, 4: 23, 8: 52}
 
 
 class RandomCase(NamedTuple):
-    """A legal descriptor and a buffer per input tensor, shape [count] of the tensor's type."""
+    """A legal descriptor and a buffer per input tensor."""
 
     desc: OperatorDesc
     inputs: list[NDArray[Any]]
 
 
 def random_cases(number: int, level: FeatureLevel, seed: int) -> Iterator[RandomCase]:
-    """Yield `number` cases that are legal at `level`, of all operators in turn.
-
-    `seed` determines the cases, for the same version of dmlgather.
-    """
+    """Yield `number` cases that are legal at `level`, of all operators in turn."""
     rng = random.Random(seed)
     operators = [name for name in MAKERS if operator_named(name).introduced <= level]
     for case_number in range(number):
@@ -47,7 +44,7 @@ def random_cases(number: int, level: FeatureLevel, seed: int) -> Iterator[Random
 
 
 def random_case(rng: random.Random, operator: str, level: FeatureLevel) -> RandomCase:
-    """Return a case of one operator ("GATHER") that the level has."""
+    """Return a case of one operator, such as "GATHER"."""
     tensors = _DocumentedTensors(rng, operator, level)
     row = row_at(operator, "InputTensor", level)
     assert row is not None
@@ -109,7 +106,7 @@ class _DocumentedTensors:
 
 
 def _data(numbers: np.random.Generator, tensor: BufferTensorDesc) -> NDArray[Any]:
-    """Return random bits; for floats, those of normal numbers."""
+    """Return random bits. Floats are normal numbers."""
     dtype = dtype_of(tensor.data_type)
     data = np.frombuffer(numbers.bytes(count(tensor) * dtype.itemsize), dtype).copy()
     if dtype.kind == "f":

@@ -26,14 +26,14 @@ from dmlgather.directml import (
 
 
 class TensorMaker(Protocol):
-    """A factory for the tensors of one descriptor, which chooses data types, strides, flags and sizes in bytes."""
+    """A factory for the tensors of one descriptor. It chooses types, strides, flags, and sizes in bytes."""
 
     documented: bool
     """False if descriptors may have features that DirectML's documents do not describe: batch dimensions of GATHER,
     IndexDimensions equal to DimensionCount, and huge strides along dimensions of size 1."""
 
     def sizes(self, count: int, room: int = 24) -> list[int]:
-        """Return `count` sizes whose product is roughly at most `room`."""
+        """Return `count` sizes with a product of roughly at most `room`."""
         ...
 
     def data(self, of: Sequence[int]) -> BufferTensorDesc:
@@ -50,7 +50,7 @@ class TensorMaker(Protocol):
 
 
 def random_sizes(rng: random.Random, count: int, room: int, of: Sequence[int] = (1, 1, 2, 2, 3, 4, 5, 7)) -> list[int]:
-    """Return `count` random sizes from `of`, whose product is at most `room`. `of` contains 1."""
+    """Return `count` random sizes from `of` with a product of at most `room`. `of` contains 1."""
     sizes = [1] * count
     for axis in rng.sample(range(count), count):
         sizes[axis] = rng.choice([size for size in of if size * prod(sizes) <= room])
@@ -185,4 +185,4 @@ MAKERS: Mapping[str, Callable[[random.Random, TensorMaker, int], OperatorDesc]] 
     "DEPTH_TO_SPACE1": _depth_to_space1,
     "SPACE_TO_DEPTH1": _space_to_depth1,
 }
-"""A function for each operator that returns a random descriptor with a number of dimensions. Operators that need 4 ignore it."""
+"""For each operator, a function that returns a random descriptor. Operators that need 4 dimensions ignore the number."""
