@@ -20,9 +20,9 @@ from hatch_build import FOLDER, LIBRARIES, NOTICES, digest
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$", re.MULTILINE)
-"""The heading of a version in the changelog."""
+"""Heading of a version in the changelog."""
 PLACES = {"dmlgather/cuda_kernels/": "cuda_kernels/", "dmlgather/docs/": "docs/"}
-"""Folder in a wheel -> folder in the source tree."""
+"""Folders in the source tree by folders in a wheel."""
 GENERATED = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 """Files that the build adds to the metadata folder."""
 MACHINES = {
@@ -32,7 +32,7 @@ MACHINES = {
     "macosx_11_0_arm64": "Mach-O 16777228",
     "win_amd64": "PE 34404",
 }
-"""Platform -> file format of its engine, and number of the processor in the file's header."""
+"""The file format of each platform's engine, and the number of the processor in the file's header."""
 
 
 def version(root: Path) -> str:
@@ -74,7 +74,7 @@ def machine(library: bytes) -> str:
 
 
 def faults(wheel: Path, root: Path) -> Iterator[str]:
-    """Yield errors about a wheel: files that are not from the source tree `root`, missing files, and wrong metadata."""
+    """Yield errors about a wheel: files that are not from the source tree, missing files, and wrong metadata."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     platform = wheel.stem.rpartition("-")[2]
@@ -108,7 +108,7 @@ def faults(wheel: Path, root: Path) -> Iterator[str]:
 
 
 def licences(bill: Path) -> Iterator[str]:
-    """Yield a line for each package of an SBOM: name, version, licences."""
+    """Yield name, version and licences of each package of an SBOM."""
     for part in json.loads(bill.read_text(encoding="utf-8"))["components"]:
         stated = {licence.get("expression") or _name(licence["license"]) for licence in part.get("licenses", ())}
         yield f"{part['name']} {part.get('version', '')}: {', '.join(sorted(stated)) or 'not stated'}"

@@ -1,4 +1,4 @@
-"""Tables of benchmark results, generated from the JSON files under benchmarks/results: a file with all, and a summary."""
+"""Tables of benchmark results from the JSON files under benchmarks/results: one file with all, and a summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ci.pages.blocks import table
 
 
 def markdown(report: BenchReport) -> str:
-    """Return notes, versions and table of a report as Markdown, without the remedies for missing peers."""
+    """Return notes, versions and table of a report, without the remedies for missing peers."""
     report = report.model_copy(update={"missing": {name: why.partition("; ")[0] for name, why in report.missing.items()}})
     results = table_of(report)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
@@ -20,12 +20,12 @@ def markdown(report: BenchReport) -> str:
 
 
 def full(name: str, report: BenchReport) -> str:
-    """Return the Markdown file of a report. `name`: of its JSON file."""
+    """Return the Markdown file of a report. `name`: its JSON file."""
     return f"# Suite {report.suite}\n\nThe figures of {name}. docs/benchmarks.md explains the columns.\n\n{markdown(report)}\n"
 
 
 def summary(name: str, report: BenchReport) -> str:
-    """Return the geometric means, and the cases in which a peer is faster. `name`: of the report's full table."""
+    """Return the geometric means, and the cases in which a peer is faster. `name`: the file with the full table."""
     peers = [peer for peer in report.peers if peer in report.geometric_means["warm"]]
     rows = [
         (f"geometric mean of {len(report.cases)} cases, {temperature}", *(_ratio(means.get(peer)) for peer in ("best", *peers)))

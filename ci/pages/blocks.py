@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 def replaced(text: str, contents: Mapping[str, str]) -> str:
-    """Return `text` with new contents of blocks. `contents`: name -> content. Raises ValueError for a missing block."""
+    """Return `text` with new contents of blocks, by name. Raises ValueError for a missing block."""
     for name, content in contents.items():
         opening, closing = f"<!-- {name}: ci/pages writes it -->\n", f"<!-- end of {name} -->"
         before, opened, rest = text.partition(opening)

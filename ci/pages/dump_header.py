@@ -1,4 +1,4 @@
-"""The generated part of dmlgather_dump.h, from the declared operators: names of enumerators, and fields of structures."""
+"""The generated part of dmlgather_dump.h: names of enumerators, and fields of structures."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ENUMERATIONS: dict[type[enum.Enum], str] = {
     TensorFlags: "flag_names",
     DepthSpaceOrder: "order_names",
 }
-"""Enumeration -> the array in the header with the names of its members, by number."""
+"""The header's array with the names of an enumeration's members, by number."""
 
 
 LEVELS = {
     level: [operator for operator in OPERATORS.values() if operator.introduced is level]
     for level in sorted({operator.introduced for operator in OPERATORS.values()})
 }
-"""Feature level -> the operators that it introduced. Older versions of directml.h lack them."""
+"""Operators by the feature level that introduced them. Older versions of directml.h lack them."""
 
 
 def rendered(text: str) -> str:

@@ -1,6 +1,6 @@
 """Diagram of the task graph of a gather, docs/graphs/gather.svg.
 
-The graph runs on a table whose rows are their own numbers, so the results of tasks are the rows that each task returned.
+The rows of the table are their own numbers, so the results of tasks show the rows that each task returned.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOP = 176.0
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A chunk or a task, with its rows, its position, and the names of the boxes that it needs."""
+    """A chunk or a task. `needs`: the names of the boxes that it needs."""
 
     kind: str
     label: str
@@ -60,10 +60,9 @@ def example() -> str:
 
 
 def draw(sizes: Sequence[int], indices: Sequence[int], *, block: int) -> str:
-    """Return the task graph of a gather of rows, with DirectML's rules, as an SVG document.
+    """Return the task graph of a gather of rows as an SVG document. All numbers must be small.
 
-    `sizes`: number of rows of each chunk of the table. `indices`: the rows to gather. `block`: indices per block. All must be
-    small.
+    `sizes`: rows of each chunk of the table. `block`: indices per block.
     """
     table = da.arange(sum(sizes), chunks=(tuple(sizes),), dtype=np.int64)
     gathered = gather(table, np.asarray(indices), block_bytes=block * table.dtype.itemsize)

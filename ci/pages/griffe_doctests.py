@@ -1,4 +1,4 @@
-"""Extension of griffe, which reads the docstrings of docs/api.md, for examples as blocks of code."""
+"""Extension of griffe, which reads the docstrings of docs/api.md. Examples become blocks of code."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from ci.pages.doctests import fenced
 
 
 class Doctests(Extension):
-    """The extension of griffe."""
+    """The extension."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
-        """Convert the examples in the docstring of a module, class, function or attribute."""
+        """Convert the examples in a docstring."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)

@@ -22,5 +22,5 @@ CPU_LOOPS = (
 
 
 def legend_tables() -> dict[str, str]:
-    """Return the block: name -> table."""
+    """Return the table by the name of its block."""
     return {"the loops": table(("name", "for"), [(f"`{name}`", use) for name, use in CPU_LOOPS])}

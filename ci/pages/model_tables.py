@@ -21,7 +21,7 @@ SHOWN = {
     "seconds": "s",
     "mb": "MB",
 }
-"""Columns of the table: name in the record -> heading."""
+"""Headings of the table by names in the record."""
 
 Row = Mapping[str, Any]
 

@@ -7,6 +7,6 @@ from tests.heavy import CHECKS
 
 
 def script_tables() -> dict[str, str]:
-    """Return the block: name -> table."""
+    """Return the table by the name of its block."""
     heading = ("check", "after changes of")
     return {"the heavier checks": table(heading, [(f"`{check.usage}`", check.due) for check in CHECKS])}

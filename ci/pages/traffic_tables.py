@@ -1,4 +1,4 @@
-"""Tables and summaries of memory traffic and of the sweep, from the committed records in tests/kernels."""
+"""Tables of memory traffic and of the sweep, from the committed records in tests/kernels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ci.pages.blocks import table
 from tests.kernels.goals import Goals
 
 WORDS = ("workload", "layout", "kernel", "misses")
-"""The left-aligned columns."""
+"""Left-aligned columns."""
 
 Rows = dict[str, dict[str, dict[str, Any]]]
 
 KERNELS = {"ours": "dmlgather's", "naive": "naive", "row": "row"}
-"""The counted kernels: name in the record -> heading."""
+"""Headings of the counted kernels by names in the record."""
 
 
 def traffic_summary(rows: Rows) -> str:
@@ -81,7 +81,7 @@ def traffic_tables(rows: Rows) -> str:
 
 
 def sweep_table(rows: Rows, goals: Goals) -> str:
-    """Return, as Markdown, the number of layouts that meet the goals and a table of the others."""
+    """Return the number of layouts that meet the goals, and a table of the others."""
     ours = {name: row["ours"] for name, row in rows.items()}
     misses = table(
         ("layout", "kernel", "fetched", "used", "load lines", "store lines", "instructions", "misses"),

@@ -28,11 +28,11 @@ from tests.kernels.goals import Goals
 ROOT = Path(__file__).parents[2]
 
 CHECKOUT = {"benchmark": BenchReport, "cases": WrittenCases, "conformance": ConformanceReport}
-"""Documents of commands outside the package -> their types."""
+"""Types of the JSON documents of commands outside the package."""
 
 
 def written() -> Iterator[tuple[str, str]]:
-    """Yield each generated file, relative to the checkout, and its text."""
+    """Yield the path in the checkout and the text of each generated file."""
     for kind in Schema:
         yield f"docs/schemas/{kind}.json", _schema(schema_of(kind))
     for document, model in CHECKOUT.items():
@@ -47,7 +47,7 @@ def written() -> Iterator[tuple[str, str]]:
 
 
 def blocks() -> dict[str, dict[str, str]]:
-    """Return the generated blocks: page -> name of a block -> content."""
+    """Return the generated blocks by page and name."""
     return {
         "docs/benchmarks.md": {name: summary(_beside(name), report) for name, report in _results().items()},
         "conformance/questions.md": {"the open questions": _questions()},
@@ -85,7 +85,6 @@ def _goals() -> Goals:
 
 
 def _questions() -> str:
-    """Return the table of questions that DirectML's documents leave open."""
     rows = (
         (f"`{item.key}`", item.asks, item.decided, "; ".join(answer.means for answer in item.answers[1:]), item.source)
         for item in open_questions(max(FeatureLevel))
