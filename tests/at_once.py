@@ -12,11 +12,11 @@ Argument = TypeVar("Argument")
 Outcome = TypeVar("Outcome")
 
 SWITCH_SECONDS = 1e-6
-"""Time after which a thread that runs Python lets another thread run."""
+"""Time after which a thread lets another thread run."""
 
 
 def at_once(work: Callable[[Argument], Outcome], each: Iterable[Argument]) -> list[Outcome]:
-    """Return `work` of each argument. Each has a thread of its own; all threads start together."""
+    """Call `work` with each argument, and return the results. Each call has its own thread; all start together."""
     arguments = list(each)
     start, interval = Barrier(len(arguments)), sys.getswitchinterval()
 

@@ -1,4 +1,4 @@
-"""Programs that tests build: once per content, for all test processes."""
+"""Programs that tests build once, for all test processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def once(group: str, recipe: object, sources: Sequence[Path], name: str, build: Callable[[Path], None]) -> Path:
-    """Return the file `name` that `build` writes into a folder. It is built once for this recipe and these sources."""
+    """Return the file `name`. `build` writes it into a folder, once for this recipe and these sources."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dmlgather" / group
     cache.mkdir(parents=True, exist_ok=True)
     content = b"\0".join([repr(recipe).encode(), *(path.read_bytes() for path in sources)])
@@ -29,7 +29,7 @@ def once(group: str, recipe: object, sources: Sequence[Path], name: str, build: 
 
 
 def run(command: Sequence[str]) -> None:
-    """Run a compiler. RuntimeError with its messages if it fails."""
+    """Run a compiler. Raises RuntimeError with its messages if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")

@@ -15,7 +15,7 @@ Outcome = TypeVar("Outcome")
 
 
 def each_seed(check: Callable[[int], Outcome], count: int = CHAINS) -> list[Outcome]:
-    """Return `check` of `count` consecutive seeds. An error is raised with a note of its seed."""
+    """Return the results of `check` for `count` consecutive seeds. Errors get a note with the seed."""
     first = seeds.seed(60)
     outcomes = []
     for seed in range(first, first + count):

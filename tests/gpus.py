@@ -23,14 +23,14 @@ ROOT = Path(__file__).parents[1]
 as_late_as_allowed = pytest.mark.skipif(
     os.environ.get("SIMCUDA_LATE") != "1", reason="shows what is too early only where all else is late: SIMCUDA_LATE=1"
 )
-"""Marks a test whose fault would show only by chance on a GPU, or in another order of work."""
+"""Marks a test of a fault that a GPU would show only by chance."""
 simulated = pytest.mark.skipif(
     "SIMCUDA_LATE" not in os.environ, reason="needs a GPU that can be told what to be: the simulated one"
 )
 """Marks a test that sets properties of the GPU."""
 
 SECOND = pytest.param("cuda:1", marks=pytest.mark.gpu(devices=2))
-"""The second GPU, among other devices of a parametrised test."""
+"""The second GPU, for parametrised tests."""
 NUMBERS = [np.dtype(kind) for kind in "?bhilBHILefdFD"] + [np.dtype(ml_dtypes.bfloat16)]
 """Element types of every supported CuPy."""
 
@@ -65,7 +65,7 @@ def same_streams() -> Iterator[None]:
 
 
 def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
-    """Return a copy on GPU `number` with the same strides and the same address modulo 16. The current stream writes it."""
+    """Return a copy on GPU `number` with the same strides and the same address modulo 16."""
     cupy = driver.require(number)
     low, high = np.lib.array_utils.byte_bounds(array)
     size = high - low if array.size else 0
@@ -79,14 +79,14 @@ def placed(array: np.ndarray[Any, Any], number: int = 0) -> Any:
 
 
 def host(found: Any) -> np.ndarray[Any, Any]:
-    """Return a result of any device as an array of NumPy."""
+    """Return a result of any device as a NumPy array."""
     array: np.ndarray[Any, Any] = found if isinstance(found, np.ndarray) else found.get()
     return array
 
 
 @contextmanager
 def nothing_new(*, results: bool = False) -> Iterator[None]:
-    """Fail if the block compiles a kernel or allocates memory. results: allow allocations in CuPy's pool."""
+    """Fail if the block compiles a kernel or allocates memory. `results`: allow allocations in CuPy's pool."""
     cupy = driver.require(0)
 
     def refuse(*arguments: Any, **named: Any) -> Any:
@@ -100,7 +100,7 @@ def nothing_new(*, results: bool = False) -> Iterator[None]:
 
 
 def modules() -> Iterator[Path]:
-    """Yield the modules with such tests. A module that needs a missing package is skipped and named on standard error."""
+    """Yield the modules with GPU tests. A module that needs a missing package is skipped and named on standard error."""
     for path in sorted(ROOT.glob("tests/**/test_*.py")):
         if re.search(r"mark\.gpu\b|CallsContract", path.read_text(encoding="utf-8")):  # whose tests a dialect's module inherits
             name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")

@@ -1,4 +1,4 @@
-"""The heavier checks beside the ordinary suite, as a table: purpose, duration, and the changes before which each is due.
+"""Table of the heavier checks: purpose, duration, and the changes before which each is due.
 
 `ci/heavy` prints the table, and `ci/heavy NAME` runs a row. This module needs no package; each row installs what it needs.
 """
@@ -20,9 +20,9 @@ from tests.seeds import ROOT, VARIABLE, fresh
 class Check:
     """A row: a run of pytest, of a module, or of a command.
 
-    tests: arguments of pytest; arguments of the command line replace them. minutes: approximate duration on two cores. due: the
-    changes before which it should run. count: an environment variable for a number of cases, their name, and the default number.
-    short: its command in `.ci/run`, if it has one.
+    `tests`: arguments of pytest, unless the command line gives others. `minutes`: approximate duration on two cores. `due`: the
+    changes before which it should run. `count`: an environment variable for a number of cases, their name, and the default
+    number. `short`: its command in `.ci/run`, if it has one.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Check:
         return f"ci/heavy {self.name}{argument}"
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Run the check and return the exit status. ValueError if the count is not a number."""
+        """Run the check and return the exit status. Raises ValueError if the count is not a number."""
         rest, stated, variables = list(arguments), "", dict[str, str]()
         if self.count is not None:
             variable, counted, many = self.count
@@ -265,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def with_fresh_seeds(count: int, command: Sequence[str], show: Callable[[str], None] = print) -> int:
-    """Run a command with `count` fresh seeds, then show the commands that repeat failures. Return 1 if a run failed."""
+    """Run a command with `count` fresh seeds, and show the commands that repeat failures. Return 1 if a run failed."""
     failures, repeats = 0, set[str]()
     for number in range(1, count + 1):
         seed = fresh()

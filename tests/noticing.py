@@ -23,17 +23,19 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_name("noticed.json")
 MOST = 3000
-"""Number of cases that a search tries for one program."""
+"""Largest number of cases that a search tries for one program."""
 
 Judge = Callable[[str, Any], tuple[str, str]]
-"""Takes a broken program's name and a case. Returns the faults of the correct and of the broken program, "" for none."""
+"""A function of a broken program's name and a case. It returns the faults of the correct and of the broken program, "" for
+none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenPrograms:
     """Broken programs of one test file, which calls them PROGRAMS.
 
-    test: the file's path from the root. find: returns a case that notices a program, if the file's cases are not seeds.
+    `test`: the file's path from the root. `find`: returns a case that notices a program, if the file's cases are not seeds.
     """
 
     test: str
@@ -42,7 +44,7 @@ class BrokenPrograms:
     find: Callable[[str], Any] | None = None
 
     def check(self, name: str) -> str:
-        """Return the fault that the stored case shows. AssertionError if there is none, or one in the correct program."""
+        """Return the fault that the stored case shows. Raises AssertionError if there is none, or the correct program has one."""
         case = self.case(name)
         sound, broken = self.judge(name, case)
         named = f"the case of {name!r}, {_named(case)}"
@@ -51,7 +53,7 @@ class BrokenPrograms:
         return broken
 
     def case(self, name: str) -> Any:
-        """Return the stored case of a program. AssertionError if there is none, or if a case of a missing program is stored."""
+        """Return the stored case of a program. Raises AssertionError if there is none, or one for a missing program."""
         table = stored().get(self.test, {})
         gone = [other for other in table if other not in self.names]
         assert not gone, f"cases are stored for {gone}, which {self.test} does not break; drop them: {command(self.test)}"
@@ -62,7 +64,7 @@ class BrokenPrograms:
         return f"search for another one: {command(self.test, name)}"
 
     def search(self, name: str) -> Any:
-        """Return a case that notices a program. LookupError if none does, or if the correct program fails in a case."""
+        """Return a case that notices a program. Raises LookupError if none does, or if the correct program fails."""
         if self.find is not None:
             return self.find(name)
         for seed in range(MOST):
@@ -97,7 +99,7 @@ def _named(case: object) -> str:
 
 
 def command(*arguments: str) -> str:
-    """Return the command that searches, for the environment of this process."""
+    """Return the command that searches in this environment."""
     own = Path(sys.prefix)
     python = own.relative_to(ROOT) / "bin/python" if own.is_relative_to(ROOT) else "python"
     return f"{python} -m tests.noticing {shlex.join(arguments)}"
@@ -111,7 +113,7 @@ def programs_of(test: str) -> BrokenPrograms:
 
 
 def search_all(test: str, only: str | None = None) -> list[str]:
-    """Store a case for each program that its case does not notice, and drop cases of missing programs. Return the failures."""
+    """Replace cases that do not notice their program, and drop cases of missing programs. Return the failures."""
     programs, failures = programs_of(test), list[str]()
     cases = {name: case for name, case in stored().get(test, {}).items() if name in programs.names}
     for name in programs.names if only is None else [only]:
@@ -129,7 +131,7 @@ def search_all(test: str, only: str | None = None) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Return its exit status: 1 if a program is not noticed."""
+    """Run the command. Return 1 if a program is not noticed."""
     parser = argparse.ArgumentParser(
         "python -m tests.noticing", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

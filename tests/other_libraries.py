@@ -21,7 +21,7 @@ from dmlgather.backends.cuda.driver import require
 from tests import seeds
 
 SPOILT = 0xEE
-"""Each byte of overwritten memory."""
+"""Value of each byte of overwritten memory."""
 
 
 _lanes: list[Any] = []
@@ -34,7 +34,7 @@ def lane() -> Any:
 
 
 def follow(stream: int, other: int) -> None:
-    """Let `stream` wait for the work that is now on the stream `other`."""
+    """Let `stream` wait for the current work of the stream `other`."""
     cupy = require(0)
     event = cupy.cuda.Event(disable_timing=True)
     cupy.cuda.runtime.eventRecord(event.ptr, other)
@@ -42,7 +42,7 @@ def follow(stream: int, other: int) -> None:
 
 
 class Storage:
-    """Memory of a library whose allocator works on the stream `home`. recorded: other streams that use the memory."""
+    """Memory of a library whose allocator works on the stream `home`. `recorded`: other streams that use the memory."""
 
     alive: ClassVar = weakref.WeakSet["Storage"]()
     """All memory that is still referenced."""
@@ -58,7 +58,7 @@ class Storage:
 
     @staticmethod
     def of(array: np.ndarray[Any, Any], home: Any, number: int = 0) -> Any:
-        """Return a packed copy of an array in such memory on GPU `number`, as an array of CuPy. The stream `home` writes it."""
+        """Return a packed copy of an array in such memory on GPU `number`, as a CuPy array."""
         cupy = require(number)
         with cupy.cuda.Device(number), home:
             base = cupy.asarray(np.frombuffer(array.tobytes() or b"\0", np.uint8))
@@ -82,7 +82,7 @@ class TorchStream:
 
 
 class Tensor:
-    """The part of torch.Tensor that docs/gpu.md and dmlgather use. held: its memory, as an array of CuPy."""
+    """The part of torch.Tensor that docs/gpu.md and dmlgather use. `held`: its memory, as a CuPy array."""
 
     def __init__(self, held: Any) -> None:
         self.held = held
@@ -129,7 +129,7 @@ Tensor.__module__ = "torch"
 
 
 class Torch:
-    """The part of PyTorch that docs/gpu.md and dmlgather use. now: the current stream, at first not the default stream."""
+    """The part of PyTorch that docs/gpu.md and dmlgather use. `now`: the current stream, at first not the default stream."""
 
     def __init__(self) -> None:
         self.Tensor, self.strided = Tensor, Tensor.layout
@@ -192,7 +192,7 @@ JAX_DEVICE = JaxDevice()
 
 
 class JaxArray:
-    """The part of jax.Array that dmlgather uses. held: its memory, as an array of CuPy. writer: the stream that writes it."""
+    """The part of jax.Array that dmlgather uses. `held`: its memory. `writer`: the stream that writes it."""
 
     def __init__(self, held: Any, writer: Any) -> None:
         self.held, self._writer = held, writer
@@ -213,8 +213,9 @@ class JaxArray:
 
 
 class Jax:
-    """The part of JAX that dmlgather uses. xla: the stream on which JAX uses arrays from DLPack. home: the stream on which it
-    makes arrays and reuses memory. The two streams do not wait for each other.
+    """The part of JAX that dmlgather uses. The two streams do not wait for each other.
+
+    `xla`: the stream on which JAX uses arrays from DLPack. `home`: the stream on which it makes arrays and reuses memory.
     """
 
     def __init__(self) -> None:
@@ -233,7 +234,7 @@ class Jax:
 
 
 class Interfaced:
-    """An array with `__cuda_array_interface__` alone, version 3. more: fields of it, such as `stream`."""
+    """An array with `__cuda_array_interface__` alone, version 3. `more`: further fields of it, such as `stream`."""
 
     def __init__(self, held: Any, **more: Any) -> None:
         self.held = held
@@ -252,8 +253,10 @@ def torch_in_place() -> Iterator[Torch]:
 
 
 class Library:
-    """A library: how it makes an array, and the stream that writes its arrays. known: whether the library also uses and frees
-    the arrays on that stream; otherwise their memory may be overwritten as soon as no reference is left.
+    """A library with its arrays, and the stream that writes them.
+
+    `known`: True if the library also uses and frees the arrays on that stream. Otherwise their memory may be overwritten
+    without a reference.
     """
 
     def __init__(self, make: Callable[[Any], Any], stream: Any, *, known: bool = True) -> None:
@@ -265,8 +268,10 @@ class Library:
 
 
 class Rig:
-    """All libraries in one process, until the stack ends. now: CuPy's current stream. per_thread: CuPy's current stream is the
-    per-thread default stream, and PyTorch's is the default stream.
+    """All libraries in one process, until the stack ends.
+
+    `now`: CuPy's current stream. `per_thread`: CuPy's current stream is the per-thread default stream, and PyTorch's is the
+    default stream.
     """
 
     def __init__(self, stack: ExitStack, *, per_thread: bool = False) -> None:

@@ -9,5 +9,5 @@ from typing import Any
 
 
 def run(command: Sequence[str | PathLike[str]], *, check: bool = False, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command and capture its output as text. options: of subprocess.run."""
+    """Run a command and capture its output as text. `options`: those of subprocess.run."""
     return subprocess.run(command, check=check, text=True, capture_output=True, **options)

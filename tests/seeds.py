@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "DMLGATHER_SEED"
 REPEAT = "DMLGATHER_REPEAT"
-"""Environment variable in which a script of ci/ gives its command for a single test. The test's name is appended to it."""
+"""Environment variable with the command of ci/ for a single test. The test's name is appended to it."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -51,7 +51,7 @@ _owners: list[_Owner] = []
 
 
 def run_seed() -> RunSeed:
-    """Return the seed of this run; child processes have the same. ValueError if DMLGATHER_SEED is not a number."""
+    """Return the seed of this run; child processes have the same. Raises ValueError if DMLGATHER_SEED is not a number."""
     stated = os.environ.get(VARIABLE)
     if stated is None:
         found = _chosen()
@@ -81,7 +81,7 @@ def fresh() -> int:
 
 @contextmanager
 def belonging_to(name: str) -> Iterator[None]:
-    """Give this test or fixture the numbers that are drawn in the block."""
+    """Draw the numbers of this test or fixture inside the block."""
     _owners.append(_Owner(name))
     try:
         yield
@@ -90,7 +90,7 @@ def belonging_to(name: str) -> Iterator[None]:
 
 
 def seed(bits: int = 63) -> int:
-    """Return the next seed of the running test or fixture, with this many bits. RuntimeError outside of tests and fixtures."""
+    """Return the next seed of the running test or fixture. Raises RuntimeError outside of tests and fixtures."""
     if not _owners:
         raise RuntimeError("random numbers belong to a test: draw them in a test or a fixture, not where a module is imported")
     owner = _owners[-1]
@@ -112,7 +112,7 @@ def numpy_rng() -> np.random.Generator:
 
 
 def repeating(test: str) -> str:
-    """Return the command that repeats a test with this run's seed. For a block of a page it repeats the page."""
+    """Return the command that repeats a test (or the page of a code block) with this run's seed."""
     if (page := test.partition("::")[0]).endswith(".md"):
         test = page
     python = Path(sys.executable)

@@ -1,4 +1,4 @@
-"""Calls of all public functions that move elements, with the arrays that their problems read: the unchanged arguments."""
+"""Calls of all public functions that move elements, with the arrays that their problems read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 class Looking:
     """Calls of a function with an index `i` of one element into a dimension of `size`.
 
-    arguments: the arguments of the call. read: the arrays that its problem reads, packed.
+    `arguments`: the arguments of the call. `read`: the arrays that its problem reads, packed.
     """
 
     function: Any

@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 CLOSING = re.compile(r"(?:^|, |=+ )(\d+) (passed|failed|error|errors|skipped)(?=,| in )")
-"""Matches a count in the last line of a run of pytest."""
+"""Matches a count in the last line of pytest."""
 SKIPPED = re.compile(r"SKIPPED \[(\d+)\] \S+?(?::\d+)?: (.+)")
 NOT_RUN = 3
-"""Exit status of a command that cannot run here, if its last line says so. An internal error of pytest has status 3, too."""
+"""Exit status of a command that cannot run here, if its last line says so. (pytest's internal errors have status 3, too.)"""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        """Whether the command ran and failed."""
+        """True if the command ran and failed."""
         return self.status != 0 and not self.not_run
 
     def read(self, line: str) -> None:

@@ -20,11 +20,11 @@ from tests.directml.buffers import input_buffers
 from tests.directml.making import Described, make
 
 BREAKERS = {**breaking_tensors.BREAKERS, **breaking_operators.BREAKERS}
-"""For each ERROR code of a descriptor, a function that makes one that breaks only that rule."""
+"""For each ERROR code, a function that makes a descriptor that breaks only that rule."""
 
 
 class Broken(NamedTuple):
-    """A descriptor, the level at which it is checked, and the only code expected for it."""
+    """A descriptor that breaks one rule, a level, and the expected code."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -35,8 +35,7 @@ class Broken(NamedTuple):
 class Problem:
     """A legal descriptor, a level that accepts it, and the contents of its input tensors.
 
-    inputs: byte buffers in binding order (InputTensor, then IndicesTensor if there is one), each of exactly
-    TotalTensorSizeInBytes bytes.
+    `inputs`: byte buffers in binding order, each of exactly TotalTensorSizeInBytes bytes.
     """
 
     seed: int
@@ -68,12 +67,12 @@ _seeds = st.integers(0, 2**63 - 1)
 
 
 def legal_descriptors() -> st.SearchStrategy[Described]:
-    """Draw legal descriptors of all operators, data and index types, strides and levels, each with a level that accepts it."""
+    """Draw legal descriptors of all operators, types, strides and levels, each with a level that accepts it."""
     return _seeds.map(described)
 
 
 def problems() -> st.SearchStrategy[Problem]:
-    """Draw legal descriptors with input buffers. Index values are in range, negative, just outside and extreme."""
+    """Draw legal descriptors with input buffers. Indices are in range, negative, just outside and extreme."""
     return _seeds.map(problem)
 
 

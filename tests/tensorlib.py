@@ -24,7 +24,7 @@ class Tensor:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the library importable. From then on it also accepts other libraries' arrays."""
+    """Make the library importable. From then on, it also accepts other libraries' arrays."""
     library = types.ModuleType("tensorlib")
     library.from_dlpack = lambda array: Tensor(np.from_dlpack(array))  # type: ignore[attr-defined]
     monkeypatch.setattr(Tensor, "__module__", "tensorlib")

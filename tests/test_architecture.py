@@ -23,12 +23,12 @@ def files() -> list[Path]:
 
 
 def room_of(module: str) -> str:
-    """Return the part of the package that a module belongs to, such as "onnx" for dmlgather.onnx.problems.gather."""
+    """Return the room of a module, such as "onnx" for dmlgather.onnx.problems.gather."""
     return module.split(".")[1] if "." in module else ""
 
 
 def imported_rooms(file: Path) -> Iterator[str]:
-    """Yield the rooms that a file imports at run time, anywhere in the file."""
+    """Yield the rooms that a file imports at run time."""
     tree = ast.parse(file.read_text())
     for_types = {
         id(inner)
@@ -53,7 +53,7 @@ def rooms() -> dict[str, set[str]]:
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the table of rooms in ARCHITECTURE.md, as rooms and their imports."""
+    """Return the imports of each room in ARCHITECTURE.md."""
     rows = re.findall(r"^\| `dmlgather/(\w+)(?:/|\.py)` \| .* \| (.*?) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     return {name: set(re.findall(r"\w+", imports)) for name, imports in rows}
 

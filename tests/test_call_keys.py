@@ -48,7 +48,7 @@ class Free(tuple[int, ...]):
 
 
 def key(*args: Any, **kwargs: Any) -> Any:
-    """Return the key of a call whose first argument is an array argument called `data`."""
+    """Return the key of a call with the array argument `data`."""
     return read_call(args, kwargs, {0: 0, "data": 0}, [None], signature)
 
 
@@ -78,7 +78,7 @@ def test_equal_calls_have_equal_keys() -> None:
 
 
 def label(value: object) -> str:
-    """Return a value's name in test ids. It has no address, which would differ between parallel test processes."""
+    """Return a value's name in test ids. Addresses would differ between parallel test processes."""
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
 

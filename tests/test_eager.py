@@ -117,7 +117,7 @@ TWICE = range(2)
 
 
 def constructed(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[Any]:
-    """Return a list that grows by each new problem of class `kind`."""
+    """Return a list that collects new problems of class `kind`."""
     problems: list[Any] = []
     original: Any = kind.__dict__["__post_init__"]
 

@@ -40,7 +40,7 @@ def poison(right: Array) -> Array:
 
 
 def laid_out(rng: random.Random, right: Array) -> tuple[Array, Array]:
-    """Return a poisoned array for a result with a random layout in memory, and the memory between its elements."""
+    """Return a poisoned array with a random layout in memory, and the memory between its elements."""
     bad, kind = poison(right), rng.choice(["packed", "apart", "backwards", "permuted"])
     if kind == "apart":
         room = np.stack([bad, bad], axis=-1)

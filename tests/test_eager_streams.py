@@ -56,7 +56,7 @@ def test_every_function_has_a_call() -> None:
 def check_stream(cupy: Any, function: Any, spelled: Callable[[Any], Any]) -> None:
     """Assert that a call sees late writes of its stream, and reads before the stream writes again.
 
-    spelled: the argument for a stream, or None if it is the current stream.
+    `spelled`: the argument for a stream, or None if it is the current stream.
     """
     given, others, expected = CALLS[function]
     with cupy.cuda.Device(1):

@@ -1,4 +1,4 @@
-"""How the build hook makes the CPU engine: the compiler it uses, and the files of a release."""
+"""The build of the CPU engine: its compiler, and the files of a release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUIREMENTS = "from hatchling import build; print(build.get_requires_for_build_
 
 
 def hatchling(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Return a function that runs Python in a checkout, with the test's variables instead of this process's compiler."""
+    """Return a function that runs Python in a checkout, with the test's compiler."""
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "LDFLAGS", "DMLGATHER_PURE")}
     command = [sys.executable, *arguments]
     return processes.run(command, cwd=ROOT, env=kept | environment, timeout=600)

@@ -20,9 +20,7 @@ POLICIES = ("clamp", "raise", "promise", dg.Fill(1))
 
 
 def texts() -> list[str]:
-    """Return explanations of the documented examples, of each policy, of a gather that copies nothing, without the engine, of
-    tiles, and of a general kernel.
-    """
+    """Return explanations of the documented examples and of special cases."""
     ops = [dg.compile(example.desc) for example in EXAMPLES]
     ops += [dg.compile(rows((4, 3), 2), out_of_bounds=policy) for policy in POLICIES]
     empty = dg.onnx.gather.plan(((0, 3), "float32"), ((2,), "int64"), axis=0, out_of_bounds=dg.Fill(0))

@@ -1,4 +1,4 @@
-"""What a package offers while the package of an extra is missing. Each test blocks that package in a process of its own."""
+"""The package without the packages of an extra. Each test blocks a package in its own process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests import processes
 ROOT = Path(__file__).parents[1]
 
 CASES = {"onnx": ("onnx", "Backend", "gather"), "dask": ("distributed", "slice", "plan_gather")}
-"""By the missing package: the module of dmlgather, a name that needs the package, and a name that does not."""
+"""For each missing package, the module of dmlgather, a name that needs the package, and a name that does not."""
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs an extra of pyproject.toml. It names packages, as an index need not have dmlgather."""
+    """Return the command that installs an extra. It names packages, because an index need not have dmlgather."""
     packages = sorted(requirements()[extra])
     return f"pip install {' '.join(map(repr, packages))} (dmlgather's extra {extra})"
 

@@ -196,7 +196,7 @@ def test_compile_for_cuda_without_a_gpu_says_what_is_missing(no_cupy: None) -> N
 
 
 def aligned(array: np.ndarray[Any, Any], past: int = 0) -> np.ndarray[Any, Any]:
-    """Return a packed copy at an address that is so many bytes past a multiple of 16."""
+    """Return a packed copy at an address that is this many bytes past a multiple of 16."""
     room = np.empty(array.nbytes + 32, np.uint8)
     start = -room.ctypes.data % 16 + past
     copy: np.ndarray[Any, Any] = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

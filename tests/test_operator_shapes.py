@@ -18,7 +18,7 @@ IDS = np.array([4, 0, -1])
 
 
 def four_dimensions(**strides: Any) -> dg.GatherOperatorDesc:
-    """Return a GATHER of table rows with the dimensions of feature level 1_0, and these strides per tensor."""
+    """Return a GATHER of table rows with the dimensions of feature level 1_0, and these strides."""
     sizes = {
         "input_tensor": ("FLOAT32", (1, 1, 5, 4)),
         "indices_tensor": ("INT64", (1, 1, 1, 3)),

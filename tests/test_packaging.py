@@ -38,7 +38,7 @@ def test_importing_dmlgather_loads_no_heavy_package() -> None:
 
 
 MOST = 80
-"""Number of this package's modules that a comparison of descriptors may load."""
+"""Limit for the modules of this package that a comparison of descriptors loads."""
 
 
 def test_comparing_a_descriptor_loads_few_modules() -> None:

@@ -141,7 +141,7 @@ def anchors(path: Path) -> set[str]:
 
 
 def packed(folder: Path, files: Mapping[str, bytes | None], platform: str = "any") -> Path:
-    """Return a wheel of the checkout's files, with these contents instead or in addition. None: without the file."""
+    """Return a wheel of the checkout's files with changed contents. None removes a file."""
     stated = email.message.Message()
     for field, value in (("Version", version(ROOT)), ("License-Expression", "MIT"), ("License-File", "LICENSE")):
         stated[field] = value

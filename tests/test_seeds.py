@@ -171,7 +171,7 @@ def test_drawn(request, one, two):
 
 @dataclass(frozen=True)
 class Ran:
-    """The exit status of pytest, its lines of output, and the numbers that each test drew."""
+    """The exit status of pytest, its output, and the numbers that each test drew."""
 
     code: int
     printed: str

@@ -17,7 +17,7 @@ MAKERS = {"Random", "default_rng", "RandomState", "SeedSequence", "Generator"} |
     "Philox",
     "SFC64",
 }
-"""Callables that take a seed as their first argument, and choose a random one without it."""
+"""Callables whose first argument is a seed. Without it, they choose a random one."""
 
 SEED_NAMES = ("seed", "x", "entropy", "bit_generator")
 
@@ -32,8 +32,10 @@ SUSPICIOUS = re.compile("random|secrets|uuid|seeds")
 
 
 def faults(text: str, *, imported: bool = False) -> list[str]:
-    """Return the line and the name of each fault. imported: report generators made at import, too. All tests of a module share
-    them, so each test's numbers depend on the tests before it. SyntaxError if the text is not Python.
+    """Return the line and the name of each fault. Raises SyntaxError if the text is not Python.
+
+    `imported`: report generators made at import, too. All tests of a module share them, so each test's numbers depend on the
+    tests before it.
     """
     if not SUSPICIOUS.search(text):
         return []
@@ -72,7 +74,7 @@ def _faults_of_programs(texts: Iterable[str]) -> Iterator[str]:
 
 
 class _Finder(ast.NodeVisitor):
-    """A visitor that collects faults. found: lines and messages."""
+    """A visitor that collects faults."""
 
     def __init__(self, tree: ast.Module, imported: bool) -> None:
         self.found: set[tuple[int, str]] = set()
