@@ -46,7 +46,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.to_directml(maker, feature_level, "OpenVINO", operation)
 
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
-        """Return warnings about indices that give other results with the descriptors of `to_directml` than in OpenVINO.
+        """Return warnings about indices for which the descriptors of `to_directml` give other results than OpenVINO.
 
         The arguments are those of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
         out of range is an error, or there are no indices. Raises the TypeErrors and ValueErrors of the function.
@@ -207,7 +207,7 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     `data`: any shape; any type of whole bytes, or strings. `begin`, `end`, `strides`: sequences of integers, or one-dimensional
     arrays of any integer types in host memory. They have the same length. `strides`: default 1 for each entry. Strides may be
     negative. Entry k slices the next dimension of data, unless a mask has a 1 at position k. If several masks have a 1 at k,
-    the first of them in this list applies:
+    the first mask in this list applies:
 
     - ellipsis_mask: the entry keeps all dimensions that have no entry of their own. Only one entry may have a 1.
     - new_axis_mask: the entry adds a dimension of size 1.
@@ -280,7 +280,7 @@ def to_directml(
 
 
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
-    """Return warnings about indices that give other results in DirectML than in OpenVINO: `gather.differences`.
+    """Return warnings about indices for which DirectML gives other results than OpenVINO: `gather.differences`.
 
     The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the
     nearest element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From

@@ -132,10 +132,7 @@ def version_of(layer: Layer) -> OperationVersion:
 
 
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
-    """Return a layer's attributes by name. As in OpenVINO, unknown attributes are ignored.
-
-    Raises IRError for a missing attribute, and for a value that is not an integer or a list of integers.
-    """
+    """Return a layer's attributes by name. As in OpenVINO, unknown ones are ignored. Raises IRError."""
     values: dict[str, int | tuple[int, ...]] = {}
     for name, form in version.attributes.items():
         if name in layer.data:

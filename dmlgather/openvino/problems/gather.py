@@ -74,10 +74,7 @@ class OpenVINOGather(OpenVINOProblem):
 
 @dataclass(frozen=True)
 class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
-    """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error.
-
-    A negative `axis` is stored as a number of 0 or more.
-    """
+    """output[c] = data[c with c[axis] replaced by indices[c]]; an index out of range is an error."""
 
     data: TensorType
     indices: TensorType
@@ -96,10 +93,7 @@ class OpenVINOGatherElements(OpenVINOProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error.
-
-    Version 5 merges the output's dimensions b… into one.
-    """
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]; an index out of range is an error."""
 
     data: TensorType
     indices: TensorType

@@ -34,10 +34,7 @@ class BoundedProblem(OpenVINOProblem, WindowProblem):
 
 @dataclass(frozen=True)
 class OpenVINOSlice(BoundedProblem):
-    """output[c] = data[start + step · c] in each dimension.
-
-    `axes` defaults to 0, 1, …; negative axes are stored as numbers of 0 or more.
-    """
+    """output[c] = data[start + step · c] in each dimension. `axes` is stored without negative numbers."""
 
     data: TensorType
     start: tuple[int, ...]
