@@ -124,7 +124,7 @@ def differences(
     fill_value: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return warnings about starts that give other results with the descriptors of `to_directml` than in JAX.
+    """Return warnings about starts for which the descriptors of `to_directml` give other results than JAX.
 
     The arguments are those of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
     type; DirectML may count them from the end, JAX never does. There are no warnings in the modes "promise_in_bounds" and None,
