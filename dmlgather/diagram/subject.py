@@ -163,10 +163,7 @@ MOST_VALUES = 128
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
-    """Return a copy with a DxDispatch model's initial values of the indices and of a small input.
-
-    Values stay unknown if an earlier dispatch writes them. Raises FileError for an unreadable file of values.
-    """
+    """Return a copy with a DxDispatch model's initial values of indices and small inputs. Raises FileError."""
     written: set[str] = set()
     for command, bound in _dispatches(model):
         desc = model.dispatchables[command.dispatchable].desc
