@@ -191,10 +191,7 @@ def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequen
 
 
 def positions(access: AccessPattern) -> NDArray[Any]:
-    """Return the positions in the flattened tensor, as an array that broadcasts to the pattern's sizes.
-
-    Raises UntranslatableError if the array is too large for a constant in a model.
-    """
+    """Return the positions in the flattened tensor, as an array that broadcasts to the pattern's sizes."""
     sizes = [size if stride else 1 for size, stride in zip(access.sizes, access.strides, strict=True)]
     if prod(sizes) > _MAX_POSITIONS:
         raise UntranslatableError(

@@ -75,12 +75,9 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a gather of one window, as a Gather for each axis.
-
-    Return None if an index out of range must raise: each element of the window would be checked.
-    """
+    """Add a gather of one window, as a Gather for each axis."""
     plan = gathering.plan
-    if plan.out_of_bounds is OutOfBounds.RAISE:
+    if plan.out_of_bounds is OutOfBounds.RAISE:  # each element of the window would be checked
         return None
     result, masks = gathering.data, list[str]()
     for axis, (dim, number) in enumerate(zip(gathering.dim_of_axis, gathering.lookup_of_axis, strict=True)):
@@ -100,10 +97,7 @@ def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def gather_by_positions(target: OnnxProgram, gathering: Gathering, access: AccessPattern) -> str:
-    """Compute positions in the flattened data, and add a Gather that reads them.
-
-    Raises UntranslatableError if an index out of range must raise: a position does not show which index was out of range.
-    """
+    """Compute positions in the flattened data, and add a Gather that reads them. Raises UntranslatableError."""
     plan, dtype = gathering.plan, np.dtype(np.int64)
     if plan.out_of_bounds is OutOfBounds.RAISE:
         raise UntranslatableError(

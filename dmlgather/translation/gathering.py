@@ -28,14 +28,12 @@ class ConvertedIndices:
 
 
 class IndexConverter:
-    """A conversion of indices from the source's rules to those of an ONNX operator.
-
-    With several lookups, the last dimension of the indices has one component for each.
-    """
+    """A conversion of indices from the source's rules to those of an ONNX operator."""
 
     def __init__(self, target: OnnxProgram, lookups: Sequence[Lookup], source: OutOfBounds, rule: IndexRule) -> None:
         self.target, self.rule = target, rule
         self.source = OutOfBounds.CLAMP if source is OutOfBounds.PROMISE else source
+        # One limit and one wrap for each component of index tuples.
         self.limits = np.array([lookup.limit for lookup in lookups], object)
         self.wraps = np.array([lookup.wrap for lookup in lookups], object)
         self.both_raise = rule.raises and self.source is OutOfBounds.RAISE
@@ -109,10 +107,7 @@ def _is_wide_enough(dtype: np.dtype[Any], indices: np.dtype[Any], largest: int) 
 
 @dataclass(frozen=True, slots=True)
 class IndexTuples:
-    """Index tuples for GatherND, of shape [index dimensions…, components].
-
-    `order`: the lookup of each component. `masks`: true for indices in range; each broadcasts to the output.
-    """
+    """Index tuples for GatherND. `order`: the lookup of each component. `masks`: true for indices in range."""
 
     order: list[int]
     value: str
@@ -236,10 +231,7 @@ class Gathering:
         return self.target.reshaped(value, sizes)
 
     def finish(self, result: str, dims: Sequence[int], masks: Sequence[str] = ()) -> str:
-        """Transpose and broadcast an operator's result to the output, and fill elements where a mask is false.
-
-        `dims`: the output dimension of each dimension of `result`.
-        """
+        """Transpose and broadcast a result with the output dimensions `dims`. Fill elements where a mask is false."""
         result = arranged(self.target, result, dims, self.sizes)
         if not masks:
             return result

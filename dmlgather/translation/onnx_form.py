@@ -76,10 +76,7 @@ class OnnxForm:
         """Names of int64 constants, by their elements."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
-        """Return the onnx.ModelProto. `defaults` become initializers; `outputs` are the names of the outputs.
-
-        Raises UntranslatableError if the opset lacks an operator or a data type.
-        """
+        """Return the onnx.ModelProto. `defaults` become initializers. Raises UntranslatableError."""
         from onnx import helper
 
         self.types = {name: self.types[value] for name, value in zip(outputs, self.graph.outputs, strict=True)} | self.types

@@ -41,10 +41,7 @@ POSITIONS = IndexRule(raises=False, wraps=False, types=("int64",))
 """Rule for indices that become positions in further arithmetic."""
 
 _BLOCK_OPSETS = {"float32": 1, "float64": 1, "int8": 11, "uint8": 11}
-"""First opset in which onnxruntime has DepthToSpace and SpaceToDepth for a data type.
-
-Float16 is not listed, because onnxruntime's operators quiet its signalling NaNs.
-"""
+"""First opset with onnxruntime's block operators. Float16 is missing, because they quiet its signalling NaNs."""
 
 _BEFORE_FIRST = -(2**63) + 1
 """The `end` of a Slice with a negative step that goes down to element 0. (-1 would mean the last element.)"""

@@ -22,11 +22,7 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 
 def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
-    """Add a problem in the first way that fits it (`RULES`), and return the output's name.
-
-    `values`: the names of the data and the indices. Raises UntranslatableError if ONNX has no equivalent, TypeError or
-    ValueError for data types or sizes that ONNX's operators do not accept.
-    """
+    """Add a problem in the first way of `RULES` that fits. Raises TypeError or ValueError if none does."""
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
@@ -130,10 +126,7 @@ def _outermost_first(plan: IndexPlan) -> IndexPlan:
 
 
 def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
-    """Translate a graph to ONNX's operators. The result has the same inputs and outputs.
-
-    Raises UntranslatableError if a step has no equivalent in ONNX.
-    """
+    """Translate a graph to ONNX's operators. Raises UntranslatableError if a step has no equivalent."""
     builder = GraphBuilder()
     target = OnnxProgram(builder, opset)
     names = output_names(graph)
@@ -155,10 +148,7 @@ def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
 
 
 def _rename_outputs(graph: IndexGraph, new_names: Sequence[str]) -> IndexGraph:
-    """Rename the graph's outputs. Other values with these names get new ones.
-
-    Outputs that no step writes (inputs and constants) keep their names.
-    """
+    """Rename the outputs, except inputs and constants. Other values with the same names get new ones."""
     makers, outputs = graph.makers, dict(zip(graph.outputs, new_names, strict=True))
     names = {value: name for value, name in outputs.items() if value in makers}
     for value in graph.types:

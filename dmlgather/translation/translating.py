@@ -162,9 +162,12 @@ class Translation:
 def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, initial: Initial | None = None) -> Translation:
     """Translate a problem, descriptors or a DxDispatch model to an ONNX model.
 
-    `source`: a problem such as `dg.onnx.gather.problem(…)`, or a sequence of problems, each of which reads the output of the
-    one before; a descriptor, or a sequence of descriptors to run in order; the path of a DxDispatch model, of a descriptor, or
-    of a file with one descriptor per line.
+    `source` is one of these:
+
+    - a problem such as `dg.onnx.gather.problem(…)`, or a sequence of problems. Each reads the output of the previous one.
+    - a descriptor, or a sequence of descriptors to run in order.
+    - the path of a DxDispatch model, of a descriptor, or of a file with one descriptor per line.
+
     `to`: "onnx", the only target.
     `opset`: the version of ONNX's operators. Default: 13.
     `initial`: initial values of inputs, by input name. They become initializers, like the initial values in a DxDispatch model.
@@ -173,8 +176,8 @@ def translate(source: Any, to: str = "onnx", /, *, opset: int | None = None, ini
     equivalent, `form` is None and `reason` says why. `check` runs the source and the model on the same inputs and compares the
     outputs.
 
-    Raise ValueError for another target or an unknown opset. Raise ModuleNotFoundError if onnx is not installed. Reading the
-    source raises FileError, TypeError or ValueError.
+    Raises ValueError for another target or an unknown opset; ModuleNotFoundError if onnx is not installed; FileError, TypeError
+    or ValueError for a source that cannot be read.
 
     >>> rows = dg.openvino.gather.problem(((5, 4), "float32"), ((3,), "int64"), axis=0)  # an index out of range gives zeros
     >>> translation = dg.translate(rows, "onnx")
