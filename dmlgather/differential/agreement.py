@@ -239,10 +239,7 @@ class _Check:
     def _difference(
         self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, has_positions: bool
     ) -> Counterexample | None:
-        """Run the model on one set of inputs. Return the first difference from `expected`, or None.
-
-        `expected`: the program's outputs, or its error. `has_positions`: False if the data are random bits.
-        """
+        """Return the model's first difference from `expected` (the program's outputs, or its error as text), or None."""
         inputs = draw | data
         try:
             got = self.matching.outputs(judge.run(self.matching.feeds(inputs)))

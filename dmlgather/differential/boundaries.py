@@ -52,10 +52,7 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class IndexClass:
-    """Elements of one index input that the same lookups read, so they have the same boundary values.
-
-    `elements`: row-major numbers.
-    """
+    """Elements of one index input (row-major numbers) that the same lookups read."""
 
     elements: NDArray[np.int64]
     bounds: frozenset[Bounds]

@@ -46,10 +46,7 @@ class Judge:
 
 
 def read_model(source: Any) -> tuple[Any, bytes | Path]:
-    """Return the onnx.ModelProto, and the path or bytes for the libraries.
-
-    Raises FileError for an unreadable model, ModuleNotFoundError if onnx is not installed.
-    """
+    """Return the onnx.ModelProto, and the path or bytes for the libraries. Raises FileError."""
     try:
         onnx = import_module("onnx")
     except ImportError as error:
@@ -150,10 +147,7 @@ _STOP_SECONDS = 10.0
 
 
 def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """Call native code in a thread, so that this thread can handle signals (Ctrl-C, a time limit).
-
-    `stop`: makes `work` end early. It is called if a signal handler raises.
-    """
+    """Call native code in a thread, and `stop` it if a signal handler raises (Ctrl-C, a time limit)."""
     outcome: list[Any] = []
     errors: list[Exception] = []
     ended = threading.Event()  # not Thread.join: after an interrupted join, the thread counts as stopped

@@ -101,10 +101,7 @@ class Positions:
         return arrays
 
     def origin(self, digits: Sequence[int]) -> str | None:
-        """Return the input element with these digits, such as "data[3, 4]", or None.
-
-        `digits`: the least significant first. -1 is no digit of a number.
-        """
+        """Return the input element with these digits (least significant first), such as "data[3, 4]", or None."""
         if min(digits) < 0:
             return None
         number = sum(digit * self.radix**place for place, digit in enumerate(digits))

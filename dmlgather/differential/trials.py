@@ -207,10 +207,7 @@ class Trials:
 
 
 def _cycled_edges(index_range: IndexRange, shift: int) -> Any:
-    """Return boundary values for the elements of a class, in turn, starting with number `shift`.
-
-    Over all values of `shift`, each element takes each boundary value.
-    """
+    """Return boundary values in turn. Over all values of `shift`, each element takes each of them."""
     if not index_range.edges:
         return np.full(index_range.elements.size, index_range.low)
     return np.array(index_range.edges, object)[(np.arange(index_range.elements.size) + shift) % len(index_range.edges)]
