@@ -15,20 +15,20 @@ PACKAGE = ROOT / "dmlgather"
 PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")))
 
 BASE = {"child_process", "chunks", "files", "host", "limits", "model_formats", "output", "package", "record", "wording"}
-"""Rooms that all others may import."""
+"""Components that all others may import."""
 
 
 def files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def room_of(module: str) -> str:
-    """Return the room of a module, such as "onnx" for dmlgather.onnx.problems.gather."""
+def component_of(module: str) -> str:
+    """Return the component of a module, such as "onnx" for dmlgather.onnx.problems.gather."""
     return module.split(".")[1] if "." in module else ""
 
 
-def imported_rooms(file: Path) -> Iterator[str]:
-    """Yield the rooms that a file imports at run time."""
+def imported_components(file: Path) -> Iterator[str]:
+    """Yield the components that a file imports at run time."""
     tree = ast.parse(file.read_text())
     for_types = {
         id(inner)
@@ -39,27 +39,27 @@ def imported_rooms(file: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
             names = [f"dmlgather.{alias.name}" for alias in node.names] if node.module == "dmlgather" else [node.module]
-            yield from (room_of(name) for name in names if name.startswith("dmlgather."))
+            yield from (component_of(name) for name in names if name.startswith("dmlgather."))
 
 
-def rooms() -> dict[str, set[str]]:
-    """Return the rooms that each room imports, except itself and the base."""
+def components() -> dict[str, set[str]]:
+    """Return the components that each component imports, except itself and the base."""
     found: dict[str, set[str]] = {}
     for file in files():
         parts = file.relative_to(PACKAGE).with_suffix("").parts
         if parts not in {("__init__",), ("__main__",)}:
-            found.setdefault(parts[0], set()).update(imported_rooms(file))
-    return {room: others & {*found} - {room} - BASE for room, others in found.items() if room not in BASE}
+            found.setdefault(parts[0], set()).update(imported_components(file))
+    return {component: others & {*found} - {component} - BASE for component, others in found.items() if component not in BASE}
 
 
 def documented() -> dict[str, set[str]]:
-    """Return the imports of each room in ARCHITECTURE.md."""
+    """Return the imports of each component in ARCHITECTURE.md."""
     rows = re.findall(r"^\| `dmlgather/(\w+)(?:/|\.py)` \| .* \| (.*?) \|$", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     return {name: set(re.findall(r"\w+", imports)) for name, imports in rows}
 
 
-def test_the_table_of_rooms_lists_the_actual_imports() -> None:
-    assert documented() == rooms()
+def test_the_table_of_components_lists_the_actual_imports() -> None:
+    assert documented() == components()
 
 
 def test_class_names_are_unique() -> None:

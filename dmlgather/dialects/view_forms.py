@@ -55,7 +55,7 @@ def strided_form(problem: StridedView, level: FeatureLevel) -> Descriptors:
         Window(n - 1, n, -1) if step < 0 else Window.whole(n) for n, step in zip(problem.shape, problem.strides, strict=True)
     ]
     low, high = (element * width for element in reach(problem.shape, problem.strides, problem.offset))
-    # A View starts at element 0. To start at element `low`, add a dimension of size 2 and stride `low`; slice position 1.
+    # A View starts at element 0. To start at element `low`, add a dimension of size 2 and stride `low`, and take its index 1.
     offset = (Dim(2, low),) if low else ()
     flat = View.packed(data.name, data.data_type, [data.span])
     copies: Descriptors = ()

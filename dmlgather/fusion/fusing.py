@@ -246,7 +246,7 @@ def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan
         return plan
     lookup = plan.lookups[number]
     others = plan.lookups[:number] + plan.lookups[number + 1 :]
-    # One entry per loop. `span`: elements of the old dimension `axis` from one iteration to the next.
+    # One entry per loop. `span`: how far one iteration moves along the old dimension `axis`, in elements.
     dims = [
         (size, span, axis, step)
         for axis, loops in enumerate(axis_loops)

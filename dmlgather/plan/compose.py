@@ -138,7 +138,8 @@ def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
     looked_up = [axis for axis, size in enumerate(inner.index_shape) if size > 1]
     if any(sum(1 for axis in looked_up if step[axis]) > 1 for step in walk.steps):
         raise CompositionError(
-            "the outer plan reads a diagonal of the indices, so RAISE would check fewer indices than before", "unchecked indices"
+            "the outer plan reads only a diagonal of the indices, so one plan would check fewer indices than RAISE requires",
+            "unchecked indices",
         )
     for axis in looked_up:
         span = 0

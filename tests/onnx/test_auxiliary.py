@@ -151,9 +151,7 @@ CONSTANTS: list[tuple[dict[str, Any], np.ndarray[Any, Any]]] = [
 def test_constants_of_every_attribute(attributes: dict[str, Any], expected: np.ndarray[Any, Any]) -> None:
     node = helper.make_node("Constant", [], ["y"], **attributes)
     assert content(compute(node, 12, [])) == content(expected)
-    with pytest.raises(
-        ValueError, match=rf"attribute '{node.attribute[0].name}' is not one of Constant-11, which has only value"
-    ):
+    with pytest.raises(ValueError, match=rf"Constant-11 has no attribute '{node.attribute[0].name}': it has only value"):
         compute(node, 11, [])
 
 

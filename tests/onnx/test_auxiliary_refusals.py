@@ -38,9 +38,7 @@ REFUSED: Refusals = {
         "axes is (1, -2), which names an axis of data (rank 3)": computed("Squeeze", 13, DATA, axes(1, -2)),
         "axes[0] is 3, but data has rank 3: expected -3 … 2": computed("Squeeze", 13, DATA, axes(3)),
         "axes[0] is -2, but Squeeze-1 ...opset 11": computed("Squeeze", 1, DATA, axes=[-2]),
-        "attribute 'axes' is not one of Squeeze-13, which has none; it takes axes as an input": computed(
-            "Squeeze", 13, DATA, axes=[1]
-        ),
+        "Squeeze-13 has no attribute 'axes': it has none; it takes axes as an input": computed("Squeeze", 13, DATA, axes=[1]),
         "the node has 2 inputs (data, second), but Squeeze-11 takes 1: data": computed("Squeeze", 11, DATA, axes(1)),
         "axes has shape [1, 1], but Squeeze-13 takes one dimension: reshape to [-1]": computed(
             "Squeeze", 13, DATA, axes(1).reshape(1, 1)
@@ -63,7 +61,7 @@ REFUSED: Refusals = {
         "data has shape [2, 1, 3], 6 elements, and shape is [0, 6], which has 0 elements": computed(
             "Reshape", 14, DATA, axes(0, 6), allowzero=1
         ),
-        "attribute 'allowzero' is not one of Reshape-13, which has none": computed("Reshape", 13, DATA, axes(6), allowzero=1),
+        "Reshape-13 has no attribute 'allowzero': it has none": computed("Reshape", 13, DATA, axes(6), allowzero=1),
         "shape has shape [], but Reshape-13 takes one dimension: reshape to [-1]": computed("Reshape", 13, DATA, np.array(6)),
         "perm is [0, 0, 1], but data has rank 3: expected a permutation of [0, 1, 2]": computed(
             "Transpose", 13, DATA, perm=[0, 0, 1]
@@ -72,7 +70,7 @@ REFUSED: Refusals = {
             "Transpose", 13, DATA, perm=[0, -1, 1]
         ),
         "perm is [1, 0], but data has rank 3: expected a permutation of [0, 1, 2]": computed("Transpose", 13, DATA, perm=[1, 0]),
-        "attribute 'start' is not one of Shape-13, which has none": computed("Shape", 13, DATA, start=1),
+        "Shape-13 has no attribute 'start': it has none": computed("Shape", 13, DATA, start=1),
         "attribute 'to' is 99, which is no data type of TensorProto": computed("Cast", 13, DATA, to=99),
         "attribute 'to' is 'REAL', which is no data type of TensorProto": computed("Cast", 1, DATA, to="REAL"),
         "opset is 0, but Cast exists from opset 1 on": computed("Cast", 0, DATA, to=1),

@@ -76,7 +76,7 @@ def test_data_that_is_not_loaded_or_damaged_is_named() -> None:
         ([gather("x", "y"), gather("x", "y")], ["y"], "output 'y' is also an input, an initializer, or given by another node"),
         ([gather("x", "i")], ["i"], "its output 'i' is also an input"),
         ([gather("x", "y")], ["y", "z"], "no node gives the outputs ['z']"),
-        ([gather("x", "y", mode="fast")], ["y"], "attribute 'mode' is not one of Gather-13, which has only axis"),
+        ([gather("x", "y", mode="fast")], ["y"], "Gather-13 has no attribute 'mode': it has only axis"),
         ([helper.make_node("Gather", ["x"], ["y"])], ["y"], "the node has 1 input (x), but Gather-13 takes 2: data, indices"),
     ],
 )  # fmt: skip

@@ -63,7 +63,7 @@ class Engine:
         # `prepare` holds the interpreter lock because it reads the environment. Other threads hold the lock to change it.
         self._prepare = function("prepare", pointer, pointer, number, of=holding)
         self._free, self.text = function("free", None, pointer), function("describe", ctypes.c_char_p, pointer)
-        libraries = (releasing, holding)  # index True: the function holds the interpreter lock
+        libraries = (releasing, holding)  # libraries[True] holds the interpreter lock
         self.run = [function("run", number, *(pointer,) * 4, of=library) for library in libraries]
         self.run_bound = [function("run_bound", number, of=library) for library in libraries]
         self.run_bound_silently = [function("run_bound", None, of=library) for library in libraries]

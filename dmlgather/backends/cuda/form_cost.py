@@ -60,7 +60,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
         cycles += (_in_requests(stored, _SECTOR) * SECTOR_CYCLES + _in_requests(stored, _LINE)) * times
         if enough < inf and (bound := (cycles + (least if walking is None else 0.0)) / elements) >= enough:
             return bound
-        # Random positions share no sectors. Without lookups, the steps of a walk may share sectors.
+        # Random positions share no sectors. Without lookups, elements that a thread reads one after the other may share them.
         cycles += _loaded(data, False) * times if count else _loaded(data, in_order[1], times, form.walked.in_step)
     return cycles / elements
 

@@ -58,7 +58,7 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
             squares = _SQUARES.get(kernel)
             if squares and squares.store_bytes <= target.alignment and tiling.are_squares(squares):
                 kernel, cost = squares, tiling.cost(squares, target.multiprocessors)
-            # If each thread of a warp would load a sector of its own without tiles, no costs are compared.
+            # Without tiles, would each thread of a warp load a sector of its own? Then tiles are used whatever they cost.
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
             if (waiting := idle(tiling.tiles, target.multiprocessors)) > 1 and not apart:
                 cost = tiling.cost(kernel, target.multiprocessors, waiting)

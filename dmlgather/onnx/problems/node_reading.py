@@ -170,7 +170,7 @@ def parse_node(node: Any, opset: int) -> ParsedNode:
         if name not in version.attributes:
             allowed = f"only {', '.join(version.attributes)}" if version.attributes else "none"
             remark = f"; it takes {name} as an input" if name in version.inputs else ""
-            raise ValueError(f"attribute {name!r} is not one of {version}, which has {allowed}{remark}")
+            raise ValueError(f"{version} has no attribute {name!r}: it has {allowed}{remark}")
     check_form(form_of(version), node)
     return ParsedNode(node, opset, stated_node(node, opset).attributes, version)
 

@@ -171,7 +171,7 @@ def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
     if counts_back is not None:
         return _Position(call.size("add", size, bound) if counts_back else size_of(bound), counts_back, of_elements)
     if not isinstance(bound, str) or len(sizes.symbols(size) | sizes.symbols(bound)) > 1:
-        return _Position(None, None)  # the size gets a symbol of its own, which is simpler than an expression of several
+        return _Position(None, None)  # a new symbol is simpler than an expression of several symbols
     is_negative = call.size("minimum", 1, call.size("maximum", 0, call.size("negate", bound)))
     return _Position(call.size("add", bound, call.size("multiply", size, is_negative)), None)
 

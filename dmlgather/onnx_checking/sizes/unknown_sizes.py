@@ -171,8 +171,8 @@ class _Search:
 
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
         of_size = constraint_on(self.node.sizes, size, lambda value: value % unit == 0, unit, 2 * unit, 3 * unit)
-        # Among `unit` consecutive values of a symbol, one makes every multiple of the symbol a multiple of the unit.
-        # A crossing at `value` tries the values from value - 1 to value + 2, so every third value has a crossing.
+        # The search tries the values from value - 1 to value + 2 of each crossing. So crossings at every third value try `unit`
+        # consecutive values of each symbol, and one of these is a multiple of the unit.
         values = range(1, min(unit, MOST_UNIT) + 1, 3)
         of_symbols = (Crossing((symbol,), (), value) for symbol in sorted(of_size.symbols) for value in values)
         return replace(of_size, crossings=(*of_size.crossings, *of_symbols))
