@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlgather.model_runner import Event, Printed
 
 CHUNK = 4096
-"""Output is written in pieces of this many elements."""
+"""Elements that are written at a time."""
 
 
 def run(
@@ -80,7 +80,7 @@ def run(
 
 
 def _device(name: str) -> tuple[str, str | None]:
-    """Return the name of the device to run on. If `name` is "auto" and no GPU can be used, also return the reason."""
+    """Return the device to run on. If "auto" finds no GPU, also return the reason."""
     from dmlgather.backends.devices import Device
 
     if name == "auto":
@@ -93,7 +93,7 @@ def _device(name: str) -> tuple[str, str | None]:
 
 
 def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
-    """Print the events of a run as they arrive, and yield them. `quiet`: True to leave standard output to the JSON."""
+    """Print the events of a run as they arrive, and yield them. `quiet`: leave standard output to the JSON."""
     from dmlgather.model_runner import Printed
 
     for event in events:
