@@ -18,21 +18,17 @@ from dmlgather.plan import Layout, unravel
 from dmlgather.plan.interpreter import origin_of, step_at
 
 MOST_STRETCHES = 100_000
-"""A report lists at most this many stretches (sequences of consecutive output elements that all differ)."""
 
 LOOKED_AT = 2**15
-"""A random sample has at most this many elements. The causes of a difference are searched in three samples: one of the
-differing elements, one of all output elements, and one of the input elements.
-"""
+"""The size of random samples. Causes are searched in samples of the differing, of all output and of the input elements."""
 
 Coordinates = tuple[int, ...]
 
 
 class Expected(NamedTuple):
-    """The correct content of an output element.
+    """The correct content of an output element, which comes from `source`, and the indices that select it.
 
-    `source`: the coordinates of the input element to copy; None if the fill value is correct. `element`: the correct element,
-    as an array of shape [1]; None if an error is correct. `indices`: the indices that select the input element.
+    `source`: None for the fill value. `element`: None for an error.
     """
 
     source: Coordinates | None
@@ -43,16 +39,15 @@ class Expected(NamedTuple):
 class Tracer:
     """An operator's plan, evaluated for single output elements to find their correct content. No device runs.
 
-    The plan is made as if all tensors were packed (row-major without gaps), so that an offset determines the coordinates.
+    The plan is made as if all tensors were packed, so that an offset determines the coordinates.
     """
 
     def __init__(
         self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]], buffer: NDArray[Any] | None = None
     ) -> None:
-        """Lower the operator to a plan over packed tensors.
+        """Lower the operator.
 
-        `inputs`: tensors of shape Sizes and any strides, in the descriptor's order. `buffer`: the memory of InputTensor as an
-        array of shape [count], if the caller passed InputTensor as a one-dimensional buffer.
+        `buffer`: the memory of InputTensor, if the caller passed a one-dimensional buffer.
         """
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
@@ -81,8 +76,7 @@ class Tracer:
     def source_of(self, wrong: NDArray[Any], expected: Expected) -> Coordinates | None:
         """Return the coordinates in InputTensor from which a device may have copied a wrong output element.
 
-        `wrong`: the output element, as an array of shape [1]. The coordinates are those of the only input element with the same
-        bits. Return None if no element or several elements have them, or if `wrong` is in fact the expected element.
+        Only one input element has its bits. Return None if none or several have them, or if the element is right.
         """
         if expected.element is None or expected.element.tobytes() == wrong.tobytes():
             return None
@@ -90,22 +84,14 @@ class Tracer:
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
-    """Return a `Difference` for each output that differs from the first output in any bit.
-
-    `outputs`: for each device, its output as an array of the tensor's type and shape Sizes. `trace`: a function that returns a
-    `Tracer`; it is called for each output that differs, because making a tracer is slow.
-    """
+    """Return a `Difference` for each output that differs from the first one. `trace` is slow, so it is called only then."""
     first, *others = outputs
     pairs = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
     return tuple(difference for difference in pairs if difference is not None)
 
 
 class _Pairs(NamedTuple):
-    """Elements that differ between two outputs, at least one. All fields have shape [pairs].
-
-    `numbers`: the row-major numbers of the elements in the output. `left`, `right`: the elements of the first and the other
-    device.
-    """
+    """Elements that differ between two outputs, with their row-major numbers. All arrays have the same shape."""
 
     numbers: NDArray[Any]
     left: NDArray[Any]
@@ -126,7 +112,7 @@ class _Pairs(NamedTuple):
 
 
 class _Tally:
-    """Counts of differing elements, and the stretches that they form. Both are collected from chunks of the output."""
+    """Counts of differing elements, and their stretches, collected from chunks of the output."""
 
     def __init__(self) -> None:
         self.differing = self.nans = self.zeros = self.left_out = 0
@@ -134,7 +120,7 @@ class _Tally:
         self._listed, self._end = 0, -1
 
     def add(self, pairs: _Pairs) -> None:
-        """Count the differing elements of one chunk. Chunks must be added in row-major order."""
+        """Count the differing elements of a chunk. Chunks must be added in row-major order."""
         self.differing += pairs.numbers.size
         if pairs.left.dtype.kind == "f":
             self.nans += int((np.isnan(pairs.left) & np.isnan(pairs.right)).sum())
@@ -153,14 +139,13 @@ class _Tally:
             self._listed += len(stretches[:room])
 
     def stretches(self, shape: Sequence[int]) -> tuple[Stretch, ...]:
-        """Return the stretches of differing elements, at most `MOST_STRETCHES`. `shape`: the shape of the output."""
         starts, counts = np.concatenate(self._stretches).T
         places = np.stack(unraveled(starts, shape), axis=1).tolist() if shape else [()] * starts.size
         return tuple(Stretch(first=at, elements=count) for at, count in zip(places, counts.tolist(), strict=True))
 
 
 def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
-    """Compare two outputs chunk by chunk. Yield the differing elements of each chunk that has some."""
+    """Yield the differing elements of each chunk that has some."""
     start = 0
     for left_chunk, right_chunk in zip(chunks(left), chunks(right), strict=True):
         unequal = np.flatnonzero(_patterns(left_chunk) != _patterns(right_chunk))
@@ -172,7 +157,7 @@ def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
-    """Return the difference of two outputs, or None if they are equal. They are compared chunk by chunk to save memory."""
+    """Return the difference of two outputs, or None. They are compared chunk by chunk to save memory."""
     tally = _Tally()
     first: _Pairs | None = None
     worst: _Pairs | None = None
@@ -205,10 +190,7 @@ def _difference(
 def _suspected(
     devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
 ) -> tuple[SuspectedFault, ...]:
-    """Return likely causes of a difference, as far as random samples of elements give enough evidence for them.
-
-    `differing`: the number of differing elements. The device with more wrong elements in the sample is suspected.
-    """
+    """Return causes for which random samples give enough evidence. The device with more wrong elements is suspected."""
     generator, size = np.random.default_rng(0), outputs[0].size
     if not run.inputs[0].size:
         return ()
@@ -241,10 +223,7 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of selected differing elements.
-
-    `ranks`: selects them by their position in the list of all differing elements; ascending.
-    """
+    """Return the row-major numbers of the differing elements with these ascending ranks among them."""
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
@@ -254,13 +233,13 @@ def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -
 
 
 def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements at row-major numbers, as an array with the shape of `numbers`."""
+    """Return the elements at row-major numbers."""
     values: NDArray[Any] = array[tuple(unraveled(numbers, array.shape))]
     return values
 
 
 def _only_place(data: NDArray[Any], pattern: int) -> Coordinates | None:
-    """Return the coordinates of the only element with a bit pattern. Return None if no element or several elements have it."""
+    """Return the coordinates of the only element with a bit pattern. None if there are none or several."""
     places, start = list[int](), 0
     for chunk in chunks(data):
         places += (start + np.flatnonzero(_patterns(chunk) == pattern)[:2]).tolist()
@@ -296,8 +275,7 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _distance(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return the absolute difference of each pair of elements. Differences of integers are exact, as uint64; others are
-    float64.
+    """Return the absolute difference of each pair of elements, exact for integers.
 
     It is 0 for two NaNs, and infinite for a NaN and a number.
     """

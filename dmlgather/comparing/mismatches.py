@@ -9,7 +9,6 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 SHOWN = 2
-"""Number of differing elements that the text of a difference shows."""
 
 Number = int | float | Literal["nan", "inf", "-inf"]
 """A number for JSON. A float is the shortest decimal number that converts back to the same bits."""
@@ -84,7 +83,7 @@ class Mismatch(Record):
 
     @property
     def bits(self) -> tuple[str, str]:
-        """Return the element that each device wrote, as hexadecimal digits."""
+        """The element that each device wrote, as hexadecimal digits."""
         return self.found[0].bits, self.found[1].bits
 
     def __str__(self) -> str:

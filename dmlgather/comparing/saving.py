@@ -1,4 +1,4 @@
-"""The report of a comparison as records, and functions that write reports and outputs beside a saved model ("case")."""
+"""The report of a comparison, and functions that write reports and outputs beside a saved model ("case")."""
 
 from __future__ import annotations
 
@@ -148,12 +148,10 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if outputs of an earlier case would stay in the folder of a new case, or if an input file would be
-    overwritten.
+    """Raise FileError if outputs of an earlier case would stay and be taken for outputs of the new one.
 
-    Users would take the earlier outputs for outputs of the new case. `devices`: the devices that write outputs now; their
-    earlier outputs are replaced. `external`: the number of outputs of other programs that are also replaced. `made_from`: the
-    input files.
+    Earlier outputs of these `devices`, and of `external` other programs, are replaced. An input is never overwritten: this
+    raises FileError.
     """
     target = model_path(case)
     _check_no_other_case(target)
@@ -173,7 +171,7 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
 
 
 def _check_no_other_case(target: Path) -> None:
-    """Raise FileError if another case in the folder writes to the same files. For example, `a b.json` and `a_b.json` do."""
+    """Raise FileError if another case uses the same file names, such as `a b.json` and `a_b.json`."""
     if target.stem.lower().endswith(".report"):
         raise FileError(f"{target} has the name of a case's report: name the case without .report")
     prefix = beside(target, "")
@@ -188,9 +186,7 @@ def _check_no_other_case(target: Path) -> None:
 
 
 def _names_files(model: Path, prefix: str) -> bool:
-    """Return True if the model's file is readable and has a JSON string that starts with `prefix`, as the names of its files
-    do.
-    """
+    """Return True if the model has a JSON string that starts with `prefix`, like the names of its files."""
     try:
         return f'"{prefix}' in read_text(model)
     except FileError:
@@ -212,9 +208,8 @@ def save_outputs(
 ) -> dict[str, str]:
     """Write the outputs of one dispatch beside the saved model `target`. Return the file names by device.
 
-    `outputs`: by device, arrays of shape Sizes, or None if the device raised an error. `external`: the number of outputs that
-    other programs computed. They are the last entries of `outputs`, with file names as keys. Raise FileError if a file cannot
-    be written, or if it would overwrite one of the input files `made_from`.
+    `external`: the number of outputs of other programs, which come last. Raise FileError if a file cannot be written, or would
+    overwrite one of the inputs `made_from`.
     """
     endings = {
         device: _ending(device) if number < len(outputs) - external else f"against{number + external - len(outputs)}"
@@ -234,7 +229,7 @@ def save_outputs(
 
 
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
-    """Write the report beside the saved model `target`, and return the report's path. Raise FileError like `save_outputs`."""
+    """Write the report beside the saved model, and return its path. Raise FileError like `save_outputs`."""
     name = beside(target, "report.json")
     with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
@@ -242,11 +237,9 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 
 
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
-    """Copy the inputs into one-dimensional buffers at the strides of the descriptor. Bytes between elements are 0.
+    """Copy inputs into one-dimensional buffers at the descriptor's strides, with zeros between elements.
 
-    `inputs`: arrays of shape Sizes, or one-dimensional buffers. `described`: True if all inputs already are buffers. The result
-    has an array of shape [count] for each input. Raise ValueError if the strides put elements with different values at one
-    address.
+    `described`: True if all inputs already are buffers. Raise ValueError if strides put different values at one address.
     """
     tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
     return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]

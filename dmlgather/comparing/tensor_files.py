@@ -27,11 +27,10 @@ from dmlgather.wording import alternatives, counted, printable
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor that is stored in a file and has not been read yet.
+    """A tensor in a file, not read yet.
 
-    `name`: the file's name in messages. `tensor`: the description of the tensor. `start`: None if the file has the tensor's
-    elements in row-major order. Otherwise the file has the tensor's memory, including bytes between the elements; `start` is
-    the byte offset of the first element, and the described strides apply.
+    `start`: None if the file has only the elements, in row-major order. Otherwise the file has the tensor's memory at the
+    described strides, and `start` is the byte offset of the first element.
     """
 
     name: str
@@ -41,22 +40,18 @@ class StoredTensor:
 
     @property
     def bytes(self) -> int:
-        """Return the memory that `read` needs, in bytes."""
+        """The memory that `read` needs, in bytes."""
         return self.values.bytes + self.values.scratch_bytes
 
     def read(self) -> NDArray[Any]:
-        """Read the tensor. Return an array of shape Sizes. Raise FileError, which names the file, if the file
-        cannot be read.
-        """
+        """Read the tensor. Raise FileError, which names the file."""
         values = self.stored()
         if self.start is None:
             return values.reshape(self.tensor.sizes)
         return elements(values.view(np.uint8)[self.start :], self.tensor)
 
     def stored(self) -> NDArray[Any]:
-        """Read all of the file's values. Return an array of shape [count]. Raise FileError, which names the file, if it cannot
-        be read.
-        """
+        """Read all values of the file, in one dimension. Raise FileError, which names the file."""
         values = np.empty(self.values.count, dtype_of(self.values.data_type))
         try:
             self.values.write(values)
@@ -66,10 +61,9 @@ class StoredTensor:
 
 
 class FileTensor(NamedTuple):
-    """A tensor of a descriptor or a model that a file can provide: an input, or an output to compare with.
+    """A tensor that a file can provide: an input, or an output to compare with.
 
-    `field`: the tensor's name, such as "OutputTensor". `remedy`: advice for the error about a file of another size. `bound`,
-    `resource`: in a model, the buffer binding of the tensor and the resource that it refers to.
+    `field`: its name, such as "OutputTensor". `remedy`: advice if the file has another size.
     """
 
     field: str
@@ -79,11 +73,7 @@ class FileTensor(NamedTuple):
     resource: Resource | None = None
 
     def start(self, size: int) -> int:
-        """Return the byte offset of the tensor in a file of `size` bytes. The file has either the whole resource or only the
-        tensor.
-
-        Raise FileError for any other size.
-        """
+        """Return the tensor's byte offset in a file of its resource or of itself. Raise FileError for other sizes."""
         tensor, bound, resource = self.tensor, self.bound, self.resource
         span = tensor.span * tensor.data_type.bytes
         sizes = {tensor.total_bytes: f"{self.field} with its padding", span: self.field}
@@ -97,10 +87,9 @@ class FileTensor(NamedTuple):
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-        """Return the tensor as stored in `file`. Raise FileError, which names the file, if the file does not fit the tensor.
+        """Return the tensor as stored in `file`. Raise FileError, which names the file, if it does not fit.
 
-        `name`: the file's name in messages. `dimensions`: the shape of the resource as the model's writeFile command states it,
-        if known. An array of this shape is accepted as the resource's memory.
+        `dimensions`: an array of this shape, which a writeFile command states, is taken as the resource's memory.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -125,9 +114,7 @@ class FileTensor(NamedTuple):
 
 
 class _DispatchOutput(NamedTuple):
-    """The output of a dispatch command: its tensor, the resource that holds it, and the writeFile commands that save this
-    resource.
-    """
+    """The output of a dispatch command, with the resource and the writeFile commands that save it."""
 
     command: Dispatch
     tensor: BufferTensorDesc
@@ -137,12 +124,9 @@ class _DispatchOutput(NamedTuple):
 
 
 def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """Return outputs that another program computed and saved, by the number of the dispatch command; at least one for each
-    dispatch.
+    """Return outputs that another program saved, at least one for each dispatch command, by its number.
 
-    `path`: a .npy, .bin or .dat file if the model has one dispatch. Otherwise a folder with such files, named as by the model's
-    writeFile commands or by `dmlgather compare --save`. Raise FileError if a file does not fit its dispatch, or if a dispatch
-    has no file.
+    `path`: a file if the model has one dispatch, otherwise a folder. Raise FileError if a file does not fit, or is missing.
     """
     targets = _targets(model)
     if not path.exists():
@@ -176,7 +160,6 @@ def _possible_names(number: int, target: _DispatchOutput) -> str:
 
 
 def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
-    """Return the output of each dispatch command, by the command's number."""
     targets = {}
     for number, output in dispatch_outputs(model).items():
         desc, resource = model.dispatchables[output.command.dispatchable].desc, model.resources[output.bound.resource]
@@ -187,9 +170,7 @@ def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
 
 
 def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
-    """Yield the files in `folder` that hold the output of a dispatch: first those of writeFile commands, then
-    those of --save.
-    """
+    """Yield the outputs of a dispatch in a folder: first those of writeFile commands, then those of --save."""
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -206,7 +187,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
-    """Return a pattern that matches the file names of a dispatch's output as --save writes them. Group 1 is the case's name."""
+    """Return a pattern of the file names of --save. Group 1 is the case's name."""
     return re.compile(rf"(?:(.+)\.)?out{number}_{re.escape(plain(target.command.dispatchable))}(?:\.[^.]+)?\.(?:npy|bin|dat)")
 
 
@@ -223,6 +204,5 @@ def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> Non
 
 
 def _output(file: Path, name: str, target: _DispatchOutput, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-    """Return the output of a dispatch as stored in `file`. `dimensions`: the shape that a writeFile command states."""
     remedy = "run this model there again, and copy the whole file"
     return FileTensor("OutputTensor", target.tensor, remedy, target.bound, target.resource).stored(file, name, dimensions)
