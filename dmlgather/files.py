@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.host import available_memory
 
 BYTES_PER_CHARACTER = 16
-"""Bytes of memory for each byte of a JSON file: for its text, its values and their positions."""
+"""Memory for each byte of a JSON file: for text, values and positions."""
 
 STDIN = "<stdin>"
 
@@ -201,7 +201,7 @@ def _inode(path: str | Path) -> tuple[int, int] | None:
 def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the block ends without an exception.
 
-    Raise FileError, with the path, if writing fails or `path` is one of the inputs `made_from`.
+    Raise FileError, with the path, if this fails or `path` is one of `made_from`, the inputs.
     """
     check_spared([path], made_from)
     import secrets
@@ -251,7 +251,7 @@ def check_place_inside(folder: Path, name: str) -> None:
 def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
     """Create a temporary folder. When the block ends without an exception, its files move to `folder`, all or none.
 
-    Raise FileError, with the path, if a file cannot move or would replace one of the inputs `made_from`.
+    Raise FileError, with the path, if a file cannot move or would replace one of `made_from`, the inputs.
     """
     import shutil
     import tempfile

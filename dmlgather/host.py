@@ -1,4 +1,4 @@
-"""The CPUs and the memory that this process may use, and the environment variables of dmlgather."""
+"""The CPUs and the memory that this process may use, and environment variables."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _free_memory(root: Path) -> int | None:
 class _CgroupFiles(NamedTuple):
     """Where one version of Linux control groups describes memory.
 
-    `inactive`: the entry of memory.stat that counts cached files, which the kernel can drop.
+    `inactive`: the entry of memory.stat for cached files, which the kernel can drop.
     """
 
     folder: str
@@ -101,7 +101,7 @@ def _cgroup_free_bytes(root: Path) -> Iterator[int]:
 
 
 def give_memory_back() -> None:
-    """Return freed memory to the operating system, because glibc keeps the memory that threads have freed."""
+    """Return freed memory to the operating system. glibc keeps what threads have freed."""
     import ctypes
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

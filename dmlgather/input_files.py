@@ -1,4 +1,4 @@
-"""All files that an input consists of: the named file, and the files of weights or values that it refers to."""
+"""All files that an input consists of: the named file, and the files that it refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlgather.files import STREAMS, FileError, read_text
 
 @dataclass(frozen=True)
 class InputFiles:
-    """All files that a command reads: `inputs` with the files that they refer to, and `alone`."""
+    """All files that a command reads: `inputs`, the files that they refer to, and `alone`, which refer to none."""
 
     inputs: tuple[Path, ...]
     alone: tuple[Path, ...] = ()

@@ -29,7 +29,7 @@ NUMPY_PER_CPU = 48 * MEGABYTE
 """Address space in bytes that the import of NumPy reserves for each CPU. It is added to the limit."""
 
 REPEAT_SECONDS = 0.5
-"""LimitError is raised again after this time, because Python drops exceptions in places such as `__del__`."""
+"""LimitError is raised again after this time, because Python drops exceptions in `__del__` and elsewhere."""
 
 
 class LimitError(BaseException):

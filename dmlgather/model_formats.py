@@ -1,4 +1,4 @@
-"""Recognition of model formats by content, so that an error about an unreadable file can say what it is."""
+"""Recognition of model formats by content, for errors about files that cannot be read."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ FORMATS = (
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return the end of an error message: the format of a file, and a remedy. None if the format is unknown."""
+    """Return the end of an error message: the format of a file, and a remedy."""
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
         fields = _fields(file, size)
@@ -117,7 +117,7 @@ def recognised(path: Path, but: Format | None = None) -> str | None:
 
 
 def onnx_model(path: Path, command: str) -> str | None:
-    """Return the end of an error message if a file is an ONNX model, which `command` does not take. None if not."""
+    """Return the end of an error message if a file is an ONNX model, which `command` does not take."""
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         if ONNX.test(file.read(HEAD), _fields(file, size)):
             return f"is {ONNX.what}: {ONNX_REMEDIES[command].format(repr(str(path)))}"
@@ -125,7 +125,7 @@ def onnx_model(path: Path, command: str) -> str | None:
 
 
 def _fields(file: BinaryIO, size: int) -> dict[int, int]:
-    """Return the wire types of a protobuf message's first fields. Empty if the file is no such message."""
+    """Return the wire types of a protobuf message's first fields."""
     fields, offset = dict[int, int](), 0
     for _ in range(MOST_FIELDS):
         if offset == size:

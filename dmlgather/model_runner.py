@@ -34,7 +34,7 @@ from dmlgather.wording import amount, counted
 class Dispatched:
     """Event: a dispatch has been executed.
 
-    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration, measured on the host and on the GPU.
+    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration.
     """
 
     dispatchable: str
@@ -45,10 +45,7 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Printed:
-    """Event: a print command has been executed.
-
-    `values`: one-dimensional, in the data type of the resource's initial values.
-    """
+    """Event: a print command has been executed. `values` are one-dimensional."""
 
     resource: str
     values: NDArray[Any]
@@ -103,9 +100,9 @@ class Runner:
         self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
-        """Execute the commands in order, each dispatch `iterations` times, and yield an event for each.
+        """Execute the commands, each dispatch `iterations` times, and yield an event for each.
 
-        Before the first command, raise FileError if a writeFile command cannot write its file, or would replace an input.
+        First, raise FileError if a writeFile command cannot write its file.
         """
         targets = {command.target for command in self.model.commands if isinstance(command, WriteFile)}
         for name in targets:
@@ -183,10 +180,7 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """Return a resource as an array for a .npy file.
-
-        Its dimensions are those that the command states, or else those of the output that was last written to the resource.
-        """
+        """Return a resource. The command states its dimensions, or else they are those of the output that it holds."""
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
         if command.resource not in self._last_output:
@@ -211,7 +205,7 @@ def _owned_inputs(model: CheckedFile) -> dict[tuple[str, str], BufferBinding]:
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory that is needed to run `model` on all these devices at the same time."""
+    """Return the memory to run `model` on all these devices at the same time."""
     sizes = {name: resource.size for name, resource in model.resources.items()}
     shares = resource_shares(sizes, sum(bound.size for bound in _owned_inputs(model).values()), devices)
     scratch = max((resource.scratch_bytes for resource in model.resources.values()), default=0)
@@ -219,7 +213,7 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 
 
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory of resources on each device, given their bytes and those of all OWNED_BY_DML inputs."""
+    """Return the memory of resources on each device. `owned`: bytes of all OWNED_BY_DML inputs."""
     total = sum(sizes.values())
     largest = max(sizes, key=sizes.__getitem__, default="")
     resources = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")

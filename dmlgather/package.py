@@ -17,8 +17,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` (PEP 562) for a package that imports its public names on first use.
 
-    `modules`: the module of each public name, relative to the package; "" if the name is a module. `extras`: the third-party
-    package that a name needs. If it is missing, `__all__` lacks the name, and the error of its import says what to install.
+    `modules`: the module of each public name; "" if the name is a module. `extras`: the third-party package that a name needs.
+    If it is missing, `__all__` lacks the name.
     """
     needs = extras or {}
     public: list[str] = vars(sys.modules[package])["__all__"]
@@ -61,25 +61,25 @@ def _is_installed(package: str) -> bool:
 def _called_by_from_import() -> bool:
     """Return True if the statement `from package import name` is looking up a name.
 
-    Then a missing name must be a ModuleNotFoundError, because the statement replaces the text of an AttributeError.
+    The statement replaces the text of an AttributeError, so it must get a ModuleNotFoundError.
     """
     caller = sys._getframe(2).f_globals.get("__name__")
     return caller in ("importlib._bootstrap", "_frozen_importlib")
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package that an extra installs is missing. The message says how to install it."""
+    """A package that an extra installs is missing."""
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:
-    """Return the error to raise if `what`, such as "an ONNX model", needs a package that cannot be imported."""
+    """Return the error to raise if a package that `what` needs cannot be imported."""
     package = (error.name or extra).partition(".")[0]
     how = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
     return MissingExtraError(f"{what} needs the package {package}, which {how}: {installing(extra)}", name=package)
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs an extra's packages. It avoids dmlgather[extra], which pip would look for on PyPI."""
+    """Return the command that installs an extra's packages. pip would look for dmlgather[extra] on PyPI."""
     import re
     from importlib import metadata
 

@@ -76,7 +76,7 @@ class Record(BuiltOnUse):
 
 
 def is_none(value: object) -> bool:
-    """Return True for None. Fields with `exclude_if=is_none` are left out of JSON if they are None."""
+    """Return True for None. With `exclude_if=is_none`, JSON leaves out a field that is None."""
     return value is None
 
 
@@ -122,7 +122,7 @@ EXPECTED: Mapping[str, str] = {
 
 
 def expected(error: Mapping[str, Any]) -> str | None:
-    """Return what an entry of `ValidationError.errors()` expects: "expected an integer". None if `EXPECTED` lacks it."""
+    """Return what an entry of `ValidationError.errors()` expects, such as "expected an integer"."""
     template = EXPECTED.get(error["type"])
     return None if template is None else template.format(**error.get("ctx", {}))
 
@@ -174,7 +174,10 @@ def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 
 
 def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
-    """Return the aliases of the known fields at `location`, by names in the spelling of the unknown one."""
+    """Return the aliases of the fields beside an unknown one, by name.
+
+    Names are in PascalCase or snake_case, like the unknown one. Aliases are in PascalCase.
+    """
     for step in location[:-1]:
         field = next((field for name, field in model.model_fields.items() if step in (name, field.alias)), None)
         if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):

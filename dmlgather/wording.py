@@ -1,4 +1,4 @@
-"""Text for messages: counts, sizes, alternatives, names, paths and values; and corrections of misspelled names."""
+"""Text for messages: counts, sizes, names, paths and values; and corrections of misspelled names."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LONGEST_TEXT = 1_000
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Replace the middle of a text by "…" if the text is longer than `longest` characters."""
+    """Replace the middle of a text of more than `longest` characters by "…"."""
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -95,7 +95,7 @@ LONGEST_INTEGER = 192
 
 
 def shown_value(value: object) -> str:
-    """Return a JSON value as text of at most 60 characters. For other Python values, name the type."""
+    """Return a JSON value as text of at most 60 characters. Other values are named by type."""
     if isinstance(value, list | tuple):
         return "an array"
     if isinstance(value, dict):
@@ -128,7 +128,7 @@ MOST_NAMES = 250
 
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the known name that is most similar to a misspelled word. None if none is similar."""
+    """Return the known name that is most similar to a misspelled word."""
     import difflib
 
     if len(word) > LONGEST_NAME:

@@ -1,7 +1,4 @@
-"""The `dmlgather` command, with one module per subcommand. Heavy modules are imported only when a subcommand needs them.
-
-Once `main` runs, Ctrl-C ends the command with exit code `INTERRUPTED`. Earlier, SIGINT kills the process.
-"""
+"""The `dmlgather` command, with one module per subcommand. Heavy modules are imported only when they are needed."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _exit_code: int | None = None
 def main(command: str = "dmlgather.cli.app") -> NoReturn:
     """Run the subcommand that `sys.argv` names, and exit with its code.
 
-    `command`: a module with a function `run(arguments)` that returns the exit code.
+    `command`: a module with a function `run`, which returns the exit code.
     """
     global _exit_code  # noqa: PLW0603 - one per process, like signal handlers
     try:
@@ -52,11 +49,11 @@ def _start_fast() -> None:
     import os
 
     gc.set_threshold(100_000)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # Pydantic would search for them in all installed packages
 
 
 def discard(stream: object) -> None:
-    """Redirect a stream to the null device, so that flushing it at exit neither blocks nor fails."""
+    """Redirect a stream to the null device, so that flushing it neither blocks nor fails."""
     import os
 
     try:
@@ -66,9 +63,9 @@ def discard(stream: object) -> None:
 
 
 def _handle_interrupts() -> None:
-    """Handle Ctrl-C, unless the parent process has set SIGINT to be ignored.
+    """Handle Ctrl-C, unless this process was started with SIGINT ignored.
 
-    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards, it ends the process with that code at once.
+    Ctrl-C raises KeyboardInterrupt, or ends the process at once if `_exit_code` is set.
     """
     import atexit
     import signal

@@ -42,11 +42,11 @@ SUBCOMMANDS: Mapping[str, str] = {
 """Each with its line in the help text. The function has the same name."""
 
 MODULES = {"run": "run_model"}
-"""Only subcommands whose module has another name."""
+"""The module of each subcommand that has another name."""
 
 
 def build(*, lazy: bool = False) -> typer.Typer:
-    """Return the application with all subcommands. `lazy`: import the module of a subcommand only when it is needed."""
+    """Return the application with all subcommands. `lazy`: import their modules only when they are needed."""
     functions = {name: (_placeholder if lazy else _function(name), line) for name, line in SUBCOMMANDS.items()}
     app = with_commands(HELP, functions, add_completion=True, group=_LazyGroup if lazy else None)
     app.callback(help=HELP)(_options)
@@ -54,7 +54,7 @@ def build(*, lazy: bool = False) -> typer.Typer:
 
 
 class _LazyGroup(TyperGroup):
-    """A group that imports a subcommand's module when the subcommand is looked up by name."""
+    """A group that imports the module of a subcommand when it is looked up."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
@@ -80,7 +80,7 @@ def with_commands(
     add_completion: bool = False,
     group: type[TyperGroup] | None = None,
 ) -> typer.Typer:
-    """Return an application with subcommands, or with a single command.
+    """Return an application with these functions as commands.
 
     `functions`: by command name, the function and its line in the help text.
     """
@@ -136,7 +136,7 @@ def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None 
 
 
 def _message(error: UsageError) -> str:
-    """Return the text of a usage error. Pydantic's own messages do not show the wrong value."""
+    """Return the text of a usage error. Pydantic's own texts do not show the wrong value."""
     cause = error.__cause__
     if cause is None:
         return str(error.message)

@@ -50,10 +50,7 @@ JsonFile = Annotated[
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """Where a command writes its JSON: to standard output (`printed`), to a file, or to both.
-
-    `made_from`, `others`: inputs and other outputs of the command, which must not be overwritten.
-    """
+    """Where a command writes its JSON. Its inputs (`made_from`) and other outputs (`others`) are never overwritten."""
 
     printed: bool
     file: Path | None = None
@@ -79,7 +76,7 @@ class JsonOutput:
             self.write_pieces([json.dumps(data(), indent=2, allow_nan=False), "\n"])
 
     def write_pieces(self, pieces: Iterable[str]) -> None:
-        """Write a JSON text in pieces, so that a large text takes little memory."""
+        """Write a JSON text in pieces, to save memory."""
         from dmlgather.files import writing
 
         flush()  # so that earlier text appears even if writing the file fails
@@ -92,10 +89,10 @@ class JsonOutput:
 
 
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True, command: str = "") -> CheckedFile:
-    """Check a DxDispatch model or a descriptor, with findings on standard error.
+    """Check a DxDispatch model or a descriptor. Findings go to standard error.
 
-    `executes`: True to refuse a model with commands that cannot be executed. `command`: the subcommand, if it takes no ONNX
-    models. End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
+    End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed. `command`: the subcommand,
+    if it takes no ONNX models.
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
     from dmlgather.directml.dxdispatch.writing import NAME
@@ -121,7 +118,7 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True, comm
 
 
 def refuse_onnx(path: Path, command: str) -> None:
-    """End the command with exit code 2 if the file is an ONNX model. An empty `command` takes them."""
+    """End the command with exit code 2 if the file is an ONNX model. If `command` is empty, do nothing."""
     from dmlgather.model_formats import onnx_model
 
     if command and (message := onnx_model(path, command)) is not None:
@@ -142,9 +139,9 @@ class LeftOut:
 
 
 def read_program_file(path: Path, allow_outside: bool, command: str) -> tuple[Program, LeftOut]:
-    """Read a DxDispatch model, a descriptor or a stream of descriptors as a program, with findings on standard error.
+    """Read a DxDispatch model, a descriptor or a stream of descriptors as a program. Findings go to standard error.
 
-    Raise FileError for another kind of file. `command` and exit codes: as in `load`.
+    End the command like `load`. Raise FileError for another kind of file.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError

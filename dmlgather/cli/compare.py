@@ -248,7 +248,7 @@ class _Task:
         return self._save_report(case, report, external)
 
     def with_inputs(self, options: Sequence[str]) -> CompareReport:
-        """Compare on the inputs of --inputs. A descriptor first becomes a DxDispatch model with these inputs."""
+        """Compare on the inputs of --inputs. A descriptor becomes a DxDispatch model first."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
@@ -314,7 +314,7 @@ class _Task:
     def _compare(
         self, model: CheckedFile, case: Path | None, external: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
-        """Compare the outputs of every dispatch, and write them beside the saved model `case`, if any."""
+        """Compare the outputs of every dispatch, and save them if there is a `case`."""
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.comparing.saving import compare_report

@@ -76,7 +76,7 @@ def environment() -> dict[str, Any]:
 
 
 def _here() -> str | None:
-    """Return the folder of another dmlgather below the current folder, which Python would import here."""
+    """Return the folder of another dmlgather that Python would import here."""
     folder = Path(FOLDER.name)
     return str(folder.absolute()) if (folder / "__init__.py").exists() and not folder.samefile(FOLDER) else None
 

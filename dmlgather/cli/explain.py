@@ -34,7 +34,7 @@ MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """A node of an ONNX model with its explanation, or with the reason for none.
+    """A node of an ONNX model with its explanation, or with the reason why there is none.
 
     `refused`: True if the reason is a broken rule.
     """
@@ -46,10 +46,7 @@ class ExplainedNode:
 
 
 def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[CheckedModel, list[ExplainedNode]]:
-    """Read an ONNX model and explain its nodes, or only the node `only`.
-
-    End the command with exit code 2 if the model cannot be read. A wrong name of a node or a size is a usage error.
-    """
+    """Read an ONNX model and explain its nodes. End the command with exit code 2 if it cannot be read."""
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.onnx_checking.check import check_model
 
@@ -70,7 +67,7 @@ def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[
 
 
 def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
-    """Return what a diagram of the node shows, with the model's constants. None without an explanation."""
+    """Return what a diagram of the node shows, with the model's constants."""
     from dmlgather.diagram.subject import MOST_VALUES
     from dmlgather.wording import printable
 
@@ -286,7 +283,7 @@ def _explain_nodes(
 
 
 def _write(blocks: list[str], legend: bool) -> None:
-    """Write blocks of text with empty lines between them. `legend`: also explain the terms in them."""
+    """Write blocks of text with empty lines between them, and perhaps a legend."""
     from dmlgather.diagram.explanation import legend as legend_of
     from dmlgather.diagram.explanation import printed
 

@@ -1,4 +1,4 @@
-"""Error reporting: an exception becomes one line on standard error and an exit code, never a traceback."""
+"""Error reporting: an exception becomes one line on standard error and an exit code."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ WorkMemory = Annotated[
 
 
 RUNS = 6.0
-"""Running a file on many inputs takes more time and memory, so it counts as at least this many megabytes."""
+"""Megabytes. Running a file on many inputs needs more time and memory, so smaller files count as this size."""
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
-    """Convert the values of --time-limit and --memory-limit. `least`: smaller files count as this many megabytes."""
+    """Convert --time-limit and --memory-limit. `least`: smaller files count as this many megabytes."""
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
@@ -65,7 +65,7 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
 
 
 def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that gives a subcommand the options --time-limit and --memory-limit.
+    """Return a decorator that adds --time-limit and --memory-limit to a subcommand.
 
     `names`: its parameters that are files. `least`: smaller files count as this many megabytes.
     """

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SLOW = 10.0
-"""An estimate for the reference device is written if it is longer than this, in seconds."""
+"""Estimates of more seconds than this are written."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show a bar inside the block. Yield a function that updates it, or None if standard error is no terminal.
+    """Show a bar inside the block. Yield a function that updates it, or None without a terminal.
 
-    Its arguments are the number of finished items, the number of all items, and the name of the current one.
+    The function takes the number of finished items, the number of all items, and the name of the current one.
     """
     if not sys.stderr.isatty():
         yield None
@@ -33,7 +33,7 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """Show the progress of the reference device. `remedy`: advice for users who cannot wait that long."""
+    """Show the progress of the reference device. `remedy`: advice if it is too slow."""
     from dmlgather.backends.reference import watched
 
     watcher = _Watcher(remedy)
@@ -45,7 +45,7 @@ def reference_progress(remedy: str) -> Iterator[None]:
 
 
 class _Watcher:
-    """A callback that shows the progress of runs in the reference device. Short runs show nothing."""
+    """A callback that shows the progress of runs. Short ones show nothing."""
 
     def __init__(self, remedy: str) -> None:
         self._remedy = remedy
@@ -80,7 +80,7 @@ class _Watcher:
 
 
 def _bar() -> Progress:
-    """Return a progress bar that leaves standard output alone. By default, rich redirects it to standard error."""
+    """Return a progress bar that does not redirect standard output to standard error, as rich's default does."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -101,7 +101,7 @@ def translate(
 
 
 class _Results:
-    """The translations of the operators and of the whole model, printed or collected for JSON.
+    """The translations of the operators and of the whole model.
 
     `ok`: True as long as all gave the same results as their originals.
     """

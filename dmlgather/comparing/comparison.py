@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCall:
-    """The call that was compared, with its inputs in host memory.
+    """The call that was compared, with inputs in host memory.
 
-    `buffers`: True if the caller passed one-dimensional buffers, in which tensors lie at the descriptor's strides.
+    `buffers`: True if the caller passed one-dimensional buffers.
     """
 
     inputs: tuple[NDArray[Any], ...]
@@ -279,7 +279,7 @@ def is_model(value: Any) -> bool:
 
 
 def default_devices() -> tuple[list[str], str | None]:
-    """Return the default devices of `compare`, and the reason if "cuda" is not among them."""
+    """Return the default devices, and the reason if "cuda" is not among them."""
     from dmlgather.backends import cuda
 
     try:
@@ -329,7 +329,7 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """Add the leading dimensions of size 1 that an array may lack. Buffers stay one-dimensional."""
+    """Add leading dimensions of size 1. Buffers stay one-dimensional."""
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
@@ -354,10 +354,10 @@ def _run_buffers(
 def run_over_poison(
     operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
-    """Run an operator on byte buffers, after filling its output with bytes that reveal unwritten elements (poison).
+    """Run an operator on byte buffers. Its output is filled beforehand, to reveal unwritten elements (poison).
 
-    Return the output in host memory, and the message if an IndexError was raised. `rank`: the number of the device. Each has
-    its own byte.
+    Return the output in host memory, and the message of an IndexError. `rank`: the number of the device, which has its own fill
+    byte.
     """
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes

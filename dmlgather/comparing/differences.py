@@ -1,4 +1,4 @@
-"""Differences between the outputs of two devices: the differing elements, the correct elements, and likely causes."""
+"""Differences between the outputs of two devices: the elements, their correct values, and likely causes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dmlgather.plan.interpreter import origin_of, step_at
 MOST_STRETCHES = 100_000
 
 LOOKED_AT = 2**15
-"""The size of random samples. Causes are searched in samples of the differing, of all output and of the input elements."""
+"""Size of the random samples in which causes are searched."""
 
 Coordinates = tuple[int, ...]
 
 
 class Expected(NamedTuple):
-    """The correct content of an output element, which comes from `source`, and the indices that select it.
+    """The correct content of an output element.
 
     `source`: None for the fill value. `element`: None for an error.
     """
@@ -37,7 +37,7 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """An operator's plan, evaluated for single output elements to find their correct content. No device runs.
+    """An operator's plan, evaluated for single output elements. No device runs.
 
     The plan is made as if all tensors were packed, so that an offset determines the coordinates.
     """
@@ -45,10 +45,7 @@ class Tracer:
     def __init__(
         self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]], buffer: NDArray[Any] | None = None
     ) -> None:
-        """Lower the operator.
-
-        `buffer`: the memory of InputTensor, if the caller passed a one-dimensional buffer.
-        """
+        """Lower the operator. `buffer`: the memory of InputTensor, if it was passed in one dimension."""
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
         self._plan = lower(self._layouts)
@@ -74,24 +71,21 @@ class Tracer:
         return Expected(None, fill, read)
 
     def source_of(self, wrong: NDArray[Any], expected: Expected) -> Coordinates | None:
-        """Return the coordinates in InputTensor from which a device may have copied a wrong output element.
-
-        Only one input element has its bits. Return None if none or several have them, or if the element is right.
-        """
+        """Return the coordinates of the only input element with the bits of a wrong output element, or None."""
         if expected.element is None or expected.element.tobytes() == wrong.tobytes():
             return None
         return _only_place(self._inputs[0], int(_patterns(wrong)[0]))
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
-    """Return a `Difference` for each output that differs from the first one. `trace` is slow, so it is called only then."""
+    """Return a `Difference` for each output that differs from the first one."""
     first, *others = outputs
     pairs = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
     return tuple(difference for difference in pairs if difference is not None)
 
 
 class _Pairs(NamedTuple):
-    """Elements that differ between two outputs, with their row-major numbers. All arrays have the same shape."""
+    """Elements that differ between two outputs, with their row-major numbers."""
 
     numbers: NDArray[Any]
     left: NDArray[Any]
@@ -101,7 +95,7 @@ class _Pairs(NamedTuple):
         return _Pairs(*(part[at : at + 1] for part in self))
 
     def worst(self) -> _Pairs:
-        """Return the pair with the largest numeric difference; among equal ones, the first with the most differing bits."""
+        """Return the pair with the largest difference. Among equal ones, more differing bits are worse."""
         distance = _distance(self.left, self.right)
         most = np.flatnonzero(distance == distance.max())
         return self.single(int(most[np.argmax(_flipped(self.left[most], self.right[most]))]))
@@ -157,7 +151,7 @@ def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
-    """Return the difference of two outputs, or None. They are compared chunk by chunk to save memory."""
+    """Compare two outputs, chunk by chunk to save memory."""
     tally = _Tally()
     first: _Pairs | None = None
     worst: _Pairs | None = None
@@ -190,7 +184,7 @@ def _difference(
 def _suspected(
     devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
 ) -> tuple[SuspectedFault, ...]:
-    """Return causes for which random samples give enough evidence. The device with more wrong elements is suspected."""
+    """Return the causes of a difference, by random samples. The device with more wrong elements is suspected."""
     generator, size = np.random.default_rng(0), outputs[0].size
     if not run.inputs[0].size:
         return ()
@@ -223,7 +217,7 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of the differing elements with these ascending ranks among them."""
+    """Return the row-major numbers of differing elements. `ranks`: their places among all of them, ascending."""
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
@@ -239,7 +233,7 @@ def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _only_place(data: NDArray[Any], pattern: int) -> Coordinates | None:
-    """Return the coordinates of the only element with a bit pattern. None if there are none or several."""
+    """Return the coordinates of an element with this bit pattern, if it is the only one."""
     places, start = list[int](), 0
     for chunk in chunks(data):
         places += (start + np.flatnonzero(_patterns(chunk) == pattern)[:2]).tolist()

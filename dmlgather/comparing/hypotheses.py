@@ -32,7 +32,7 @@ from dmlgather.directml.validation import lower
 from dmlgather.plan import Layout, packed_strides
 
 POISON = 0xA5
-"""Device number n fills its output with the byte `POISON - n` before a run, so that unwritten elements differ."""
+"""Device number n fills its output with the byte `POISON - n`, so that unwritten elements differ."""
 
 POISONED_DEVICES = 4
 """"not written" knows the fill bytes of this many devices."""
@@ -58,8 +58,8 @@ Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 class Hypothesis(NamedTuple):
     """A kind of fault.
 
-    `rule`: yields pairs of a text after "as if" and the values that such a fault would write. Several predictions may have the
-    same text: an index that is too high by 1 may be clamped, wrap around or read the next row.
+    `rule`: yields texts after "as if", with the values that such a fault would write. Several may have the same text: an index
+    that is too high by 1 may be clamped, wrap around or read the next row.
     """
 
     name: str
@@ -219,7 +219,7 @@ HYPOTHESES = (
 
 @dataclass(frozen=True)
 class Explained:
-    """A fault that explains an output, as a text after "as if", and the sampled elements for and against it.
+    """A fault that explains an output, as a text after "as if".
 
     `differing`: wrong elements with the predicted value. `contradicted`: right elements that the fault would make wrong.
     """
@@ -235,8 +235,7 @@ def explained(
 ) -> list[Explained]:
     """Return the faults that explain most elements of a sample. There are none if the evidence is too weak.
 
-    `differing`, `right`: row-major numbers of wrong and of right output elements, and the bits that the device wrote. `sample`:
-    the bits of input elements.
+    `differing`, `right`: numbers of wrong and of right output elements, with their bits. `sample`: bits of input elements.
     """
     numbers, written = (np.concatenate([wrong, correct]) for wrong, correct in zip(differing, right, strict=True))
     reads, wrong = run.at(numbers), differing[0].size
@@ -266,7 +265,7 @@ def _cost(candidate: Explained) -> int:
 
 
 class _Frequencies:
-    """The number of occurrences of each bit pattern in a sample of the input. Frequent patterns are weak evidence."""
+    """How often each bit pattern occurs in a sample of the input. Frequent patterns are weak evidence."""
 
     def __init__(self, sample: NDArray[Any]) -> None:
         self._patterns, self._counts = np.unique(sample, return_counts=True)

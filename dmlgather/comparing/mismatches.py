@@ -11,7 +11,7 @@ from dmlgather.wording import counted
 SHOWN = 2
 
 Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number for JSON. A float is the shortest decimal number that converts back to the same bits."""
+"""A float is the shortest decimal number that converts back to the same bits."""
 
 
 class Bits(Record):

@@ -26,14 +26,14 @@ FAR = 2**62
 Resolve = Callable[[Numbers, int, int], Numbers]
 """Maps indices to positions along a dimension; -1 reads no element.
 
-Arguments: indices, the size of the dimension, and the number to add to a negative index.
+Arguments: indices, size of the dimension, and what to add to a negative index.
 """
 
 
 class Prediction(NamedTuple):
-    """The values that a faulty run would write to some output elements, as bit patterns.
+    """The bit patterns that a faulty run would write to some output elements.
 
-    `known`: True for elements with a prediction. `copied`: True for a copy of an input element, False for a constant.
+    `known`: True for elements with a prediction. `copied`: True for copies of input elements.
     """
 
     patterns: NDArray[Any]
@@ -45,7 +45,7 @@ class Prediction(NamedTuple):
 class OperatorRun:
     """One run of an operator. The plan is for packed tensors.
 
-    `buffer`: the memory of InputTensor, if the caller passed a one-dimensional buffer.
+    `buffer`: the memory of InputTensor, if it was passed in one dimension.
     """
 
     desc: OperatorDesc
@@ -64,13 +64,13 @@ class OperatorRun:
         return self.desc.tensor(self.desc.operator.output)
 
     def at(self, numbers: Numbers) -> Reads:
-        """Return the `Reads` of output elements, given their row-major numbers. Numbers outside of the output are clipped."""
+        """Return the `Reads` of output elements. Numbers outside of the output are clipped."""
         return Reads(self, np.clip(numbers, 0, prod(self.output.sizes) - 1))
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Some output elements of a run, and where their values come from. `numbers`: their row-major numbers."""
+    """Some output elements of a run, by row-major numbers, and where their values come from."""
 
     run: OperatorRun
     numbers: Numbers
@@ -122,7 +122,7 @@ class Reads:
 
     @cached_property
     def place(self) -> Place:
-        """The coordinates of the correct input elements. Where the fill value is correct, indices are clamped instead."""
+        """The coordinates of the correct input elements. Indices out of range are clamped."""
         return unraveled(self.resolved(clamped), self.run.data.sizes)
 
     @cached_property
@@ -132,7 +132,7 @@ class Reads:
 
     @cached_property
     def fill(self) -> NDArray[Any]:
-        """The bit pattern of the plan's fill value, or of zero, as an array of one element."""
+        """The bit pattern of the fill value, or of zero."""
         width = self.run.data.data_type.bytes
         return np.frombuffer(self.run.plan.fill or bytes(width), f"u{width}")
 
@@ -141,7 +141,7 @@ class Reads:
         return self.elements(np.where(self.source < 0, -1, address), self.fill)
 
     def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Prediction:
-        """Predict copies of these input elements, `fill` for -1, and nothing for other numbers outside of InputTensor."""
+        """Predict copies of input elements, `fill` for -1, and nothing for numbers outside of InputTensor."""
         data = self.run.inputs[0]
         read = (address >= 0) & (address < data.size)
         patterns = _patterns(data[tuple(unraveled(np.where(read, address, 0), data.shape))])

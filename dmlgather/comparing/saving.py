@@ -1,4 +1,4 @@
-"""The report of a comparison, and functions that write reports and outputs beside a saved model ("case")."""
+"""The report of a comparison, and files beside a saved model ("case")."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class CompareReport(Record):
 
 
 def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
-    """Return the report of a comparison on this machine. Raise DeviceError for a GPU that cannot be used."""
+    """Return the report of a comparison on this machine."""
     from dmlgather.package import __version__
 
     system, python = platform.platform(), platform.python_version()
@@ -148,10 +148,9 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if outputs of an earlier case would stay and be taken for outputs of the new one.
+    """Raise FileError if outputs of an earlier case would stay, because users would take them for new ones.
 
-    Earlier outputs of these `devices`, and of `external` other programs, are replaced. An input is never overwritten: this
-    raises FileError.
+    Outputs of these `devices`, and of `external` other programs, are replaced.
     """
     target = model_path(case)
     _check_no_other_case(target)
@@ -186,7 +185,7 @@ def _check_no_other_case(target: Path) -> None:
 
 
 def _names_files(model: Path, prefix: str) -> bool:
-    """Return True if the model has a JSON string that starts with `prefix`, like the names of its files."""
+    """Return True if the model has a string that starts with `prefix`, like the names of its files."""
     try:
         return f'"{prefix}' in read_text(model)
     except FileError:
@@ -208,8 +207,7 @@ def save_outputs(
 ) -> dict[str, str]:
     """Write the outputs of one dispatch beside the saved model `target`. Return the file names by device.
 
-    `external`: the number of outputs of other programs, which come last. Raise FileError if a file cannot be written, or would
-    overwrite one of the inputs `made_from`.
+    `external`: the number of outputs of other programs, which come last. Raise FileError if a file cannot be written.
     """
     endings = {
         device: _ending(device) if number < len(outputs) - external else f"against{number + external - len(outputs)}"
@@ -229,7 +227,7 @@ def save_outputs(
 
 
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
-    """Write the report beside the saved model, and return its path. Raise FileError like `save_outputs`."""
+    """Write the report beside the saved model, and return its path."""
     name = beside(target, "report.json")
     with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
@@ -237,9 +235,9 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 
 
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
-    """Copy inputs into one-dimensional buffers at the descriptor's strides, with zeros between elements.
+    """Copy inputs into one-dimensional buffers. Raise ValueError if strides put different values at one address.
 
-    `described`: True if all inputs already are buffers. Raise ValueError if strides put different values at one address.
+    `described`: True if all inputs already are buffers.
     """
     tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
     return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""Reading of tensors from files, and the search for the files of a model's outputs in a folder."""
+"""Reading of tensors from files, and the search for a model's outputs in a folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from dmlgather.wording import alternatives, counted, printable
 class StoredTensor:
     """A tensor in a file, not read yet.
 
-    `start`: None if the file has only the elements, in row-major order. Otherwise the file has the tensor's memory at the
-    described strides, and `start` is the byte offset of the first element.
+    `start`: the byte at which the first element is, in a file of the tensor's memory. None: the file has only the elements.
     """
 
     name: str
@@ -61,7 +60,7 @@ class StoredTensor:
 
 
 class FileTensor(NamedTuple):
-    """A tensor that a file can provide: an input, or an output to compare with.
+    """A tensor that a file can provide.
 
     `field`: its name, such as "OutputTensor". `remedy`: advice if the file has another size.
     """
@@ -73,7 +72,7 @@ class FileTensor(NamedTuple):
     resource: Resource | None = None
 
     def start(self, size: int) -> int:
-        """Return the tensor's byte offset in a file of its resource or of itself. Raise FileError for other sizes."""
+        """Return the tensor's byte offset in a file of this size. Raise FileError for a wrong size."""
         tensor, bound, resource = self.tensor, self.bound, self.resource
         span = tensor.span * tensor.data_type.bytes
         sizes = {tensor.total_bytes: f"{self.field} with its padding", span: self.field}
@@ -89,7 +88,7 @@ class FileTensor(NamedTuple):
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
         """Return the tensor as stored in `file`. Raise FileError, which names the file, if it does not fit.
 
-        `dimensions`: an array of this shape, which a writeFile command states, is taken as the resource's memory.
+        `dimensions`: the shape of the whole resource in a .npy file.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -114,7 +113,7 @@ class FileTensor(NamedTuple):
 
 
 class _DispatchOutput(NamedTuple):
-    """The output of a dispatch command, with the resource and the writeFile commands that save it."""
+    """The output of a dispatch command, and the commands that save it."""
 
     command: Dispatch
     tensor: BufferTensorDesc
@@ -124,9 +123,9 @@ class _DispatchOutput(NamedTuple):
 
 
 def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """Return outputs that another program saved, at least one for each dispatch command, by its number.
+    """Return the saved outputs of another program, by the number of the dispatch command.
 
-    `path`: a file if the model has one dispatch, otherwise a folder. Raise FileError if a file does not fit, or is missing.
+    `path`: a file if the model has one dispatch, else a folder. Raise FileError if one does not fit, or is missing.
     """
     targets = _targets(model)
     if not path.exists():
@@ -170,7 +169,7 @@ def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
 
 
 def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
-    """Yield the outputs of a dispatch in a folder: first those of writeFile commands, then those of --save."""
+    """Yield the outputs of a dispatch in a folder. Those of writeFile commands come before those of --save."""
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -192,7 +191,7 @@ def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
 
 
 def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> None:
-    """Raise FileError if a folder holds outputs of several cases, because only one case is compared."""
+    """Raise FileError if a folder holds outputs of several cases."""
     files, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
     cases = sorted({match[1] for name in files for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
     if len(cases) > 1:

@@ -62,8 +62,8 @@ def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
     """Return a report with known findings marked, and with the vanished ones.
 
-    If the baseline counts n equal findings, the first n open ones of the report become known. A finding that only the baseline
-    has is vanished if its file was checked without problems or no longer exists.
+    If the baseline counts n equal findings, the first n open ones become known. A finding of the baseline has vanished if the
+    report does not have it, and its file was checked completely or no longer exists.
     """
     remaining = _counts(baseline)
     is_complete = _complete_files(report, file)
@@ -97,7 +97,7 @@ def _with_known(checked: FileReport, folder: str, remaining: Counter[Fingerprint
 def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
     """Return a new baseline with all findings of the report that are not ignored.
 
-    `file`: the place of the new baseline. The `old` entries of files that were not completely checked are kept.
+    `old` entries of files that were not checked completely are kept.
     """
     folder = str(file.parent)
     counts: Counter[Fingerprint] = Counter()
@@ -114,13 +114,13 @@ def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
 
 
 def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
-    """Return a function that is True for names of files that were checked without problems, or are missing."""
+    """Return a function that is True for files that were checked without problems, or are missing."""
     complete = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
     return lambda name: complete[name] if name in complete else not os.path.lexists(beside(name, str(file)))
 
 
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
-    """Return the identity of a finding. `file`: the name of its file in the baseline.
+    """Return the identity of a finding.
 
     A subject such as "src/rows.cpp:12" loses its folder and line, because both change.
     """

@@ -1,4 +1,4 @@
-"""The report of a check. All output formats are written from it; the JSON format is the report itself."""
+"""The report of a check, from which all output formats are written. The JSON format is the report itself."""
 
 from __future__ import annotations
 

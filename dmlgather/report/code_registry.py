@@ -1,4 +1,4 @@
-"""All codes of findings (such as DML302): their rules in SARIF, and their sections of the documentation."""
+"""All codes of findings (such as DML302), with their rules in SARIF and their documentation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dmlgather.onnx_checking.provider import codes as provider
 from dmlgather.report.rule_examples import written_out
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
-"""By name. The codes about providers (ORT…) come last, so that reports without a provider can leave them out."""
+"""The codes about providers (ORT…) come last, so that reports without a provider can leave them out."""
 
 SOURCES = {**directml.SOURCES, **dialects.SOURCES, **provider.SOURCES}
-"""The documents that rules cite. The source of a rule names them by key, in brackets."""
+"""The documents that rules cite, by key. A rule's source has the keys in brackets."""
 
 PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md", "ORT": "docs/onnxruntime-findings.md"}
 """The page with a section about each code, by the code's letters."""
@@ -27,7 +27,7 @@ INDEX = {code: number for number, code in enumerate(CODES)}
 
 
 def help_uri(code: Code) -> str | None:
-    """Return the address of the first document that a rule cites. None if there is none, or one per operator."""
+    """Return the address of the first document that a rule cites, if it has one."""
     for key in re.findall(r"\[([A-Z0-9-]+)\]", code.source):
         match = re.search(r"https://\S+", SOURCES[key])
         if match:

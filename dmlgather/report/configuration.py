@@ -128,7 +128,7 @@ _BLANK = re.compile(r"\s*(#.*)?")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """Return the line number, from 1, of the TOML statement that sets the value at `path`. None if there is none.
+    """Return the line number, from 1, of the TOML statement that sets the value at `path`.
 
     It is the end of the shortest prefix of `text` that parses and has the value.
     """
@@ -191,10 +191,7 @@ class LoadedConfiguration(NamedTuple):
 
 
 def find(folder: Path) -> LoadedConfiguration | None:
-    """Load the configuration of a folder, or of the nearest folder above that has one. None if there is none.
-
-    Raise ConfigurationError if it cannot be used.
-    """
+    """Load the configuration of a folder, or of the nearest folder above. Raise ConfigurationError if it cannot be used."""
     for parent in (folder, *folder.parents):
         for name in (OWN, SHARED):
             file = parent / name
@@ -213,8 +210,7 @@ def _relative_to_cwd(file: Path) -> Path:
 def load(file: Path, display_path: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
     """Load a configuration file. Raise ConfigurationError if it cannot be used.
 
-    `display_path`: the file's name in messages. `required`: False to return None for a pyproject.toml without dmlgather's
-    table.
+    `required`: False to return None for a pyproject.toml without dmlgather's table.
     """
     display_path = display_path or file
     table = _table(file)

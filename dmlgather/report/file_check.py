@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 SUFFIXES = (".json", *STREAMS, ".onnx", ".ort", ".xml")
-"""Files that a search in folders finds. Those with .ort and .xml are only counted, as skipped."""
+"""Files that a search in folders finds. Those with .ort and .xml count as skipped."""
 
 NO_IR = (
     "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "
@@ -38,8 +38,7 @@ NO_IR = (
 class CheckOptions(NamedTuple):
     """Options for the check of one file.
 
-    `allow_outside`: True if a model may name files outside its folder. `include_host`: True to also judge nodes that only
-    compute shapes, bounds and conditions.
+    `allow_outside`: a model may name files outside its folder. `include_host`: also judge nodes that only compute shapes.
     """
 
     allow_outside: bool = False
@@ -49,10 +48,7 @@ class CheckOptions(NamedTuple):
 
 
 def file_report(path: Path, level: FeatureLevel, options: CheckOptions) -> Checked:
-    """Check a file. Return its report, and True if it is neither a model nor a descriptor.
-
-    This never raises: exceeded limits and internal errors become problems of the report.
-    """
+    """Check a file. This never raises: exceeded limits and internal errors become problems of the report."""
     try:
         with options.limits.over(path):
             return _checked(path, level, options)
@@ -122,13 +118,13 @@ def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
 
 
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
-    """Convert findings. `named`: True if their subjects are descriptors' names, which may be lines of a program."""
+    """Convert findings. `named`: their subjects may be lines of a program."""
     reported = map(ReportedFinding.of_located, findings)
     return tuple(map(_with_program_line, reported) if named else reported)
 
 
 def _with_program_line(finding: ReportedFinding) -> ReportedFinding:
-    """If a finding's subject is a line of a program ("src/rows.cpp:12"), add it to the finding."""
+    """If the subject is a line of a program ("src/rows.cpp:12"), add it to the finding."""
     created = ProgramLine.of(finding.subject)
     return finding if created is None else finding.model_copy(update={"created": created, "subject": str(created)})
 
@@ -168,26 +164,26 @@ MOST_PROCESSES = 4
 """The default maximum. Each process takes about 60 MB."""
 
 BATCH = 100
-"""Files that a process takes at a time: few, so that all processes end at about the same time."""
+"""Files that a process takes at a time. With few, all processes end at about the same time."""
 
 
 def check_all(files: Files, jobs: int | None = 1, note: Note = no_note) -> list[Checked]:
-    """Check files, with one worker process for each `FILES_PER_WORKER`. Return the results in the same order.
+    """Check files, with one worker process for each `FILES_PER_WORKER`.
 
-    `jobs`: the maximum number of processes, including this one. None: one per CPU, at most `MOST_PROCESSES`.
+    `jobs`: the maximum number of processes, with this one. None: one per CPU, at most `MOST_PROCESSES`.
     """
     workers = min(len(files) // FILES_PER_WORKER, (min(cpus(), MOST_PROCESSES) if jobs is None else jobs) - 1)
     return _check_with_workers(files, workers, note) if workers > 0 else _check(files)
 
 
 def reduce_garbage_collection() -> None:
-    """Make garbage collections rare, because a process that only checks files keeps nearly all of its objects."""
+    """Make garbage collections rare. A process that only checks files keeps nearly all of its objects."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
 
 
 def serve() -> None:
-    """Run a worker process: read batches of files from standard input, and write their reports to standard output."""
+    """Run a worker process: read batches of files from standard input, and write their reports."""
     reduce_garbage_collection()
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     while (files := _receive(sys.stdin.buffer)) is not None:
@@ -216,7 +212,7 @@ def _check(files: Files) -> list[Checked]:
 
 
 def _check_with_workers(files: Files, workers: int, note: Note) -> list[Checked]:
-    """Check files in several processes: workers start at the front of the list, this process at its back.
+    """Check files: workers start at the front of the list, this process at its back.
 
     It also checks the batches of workers that die or cannot be started.
     """
@@ -247,7 +243,7 @@ def _check_queue(batches: dict[int, Files], queue: deque[int], results: dict[int
 
 
 class _WorkerProcess:
-    """A child process that checks batches of files, and the thread that serves it. Leaving the context ends the process."""
+    """A child process that checks batches of files, and the thread that serves it."""
 
     def __init__(self, batches: dict[int, Files], queue: deque[int], results: dict[int, list[Checked]]) -> None:
         self._batches, self._queue, self._results = batches, queue, results

@@ -1,4 +1,4 @@
-"""The status of a finding (open, known, ignored), and causes: groups of findings that one change may fix."""
+"""The status of a finding (open, known, ignored), and groups of findings that one change may fix."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ class UnusedIgnore(Record):
 
 
 UNKNOWN = ("EXP301", "EXP302")
-"""Codes of findings that say that a model leaves a fact open, such as a size."""
+"""Codes of findings about facts that a model leaves open."""
 
 _DECIDES = re.compile(r"(?<!\w)('[^']*')(?=, an input of the graph)|(?<=input )('[^']*')")
-"""Finds, in a finding's text, the name of the model input that determines a value."""
+"""Finds the name of the model input that determines a value."""
 
 _EXAMPLE = " (with "
 """Stands before example sizes at the end of a finding's text."""
@@ -176,10 +176,7 @@ class Cause(Record):
 
 
 def causes(findings: Sequence[ReportedFinding], of_model: bool) -> tuple[Cause, ...]:
-    """Group a file's findings by cause, in the order of first findings.
-
-    Only findings about nodes of ONNX models are grouped. Any other finding is a cause of its own.
-    """
+    """Group a file's findings by cause. Only findings about nodes of ONNX models are grouped."""
     grouped: dict[Hashable, list[int]] = {}
     for number, finding in enumerate(findings):
         grouped.setdefault(_cause_key(finding) if of_model and finding.subject else number, []).append(number)

@@ -35,7 +35,7 @@ MOST_LOCATIONS = 1_000
 
 
 def sarif_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as a SARIF log with one run.
+    """Yield the report as a SARIF log.
 
     Bytes of file names that are not UTF-8 are percent-encoded in URIs, and escaped in messages.
     """
@@ -144,7 +144,7 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
 
 
 def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
-    """Return the file, line and column to show. For a dumped descriptor, they are in the program that creates it."""
+    """Return the place to show. For a dumped descriptor, it is in the program that creates it."""
     created = item.created if isinstance(item, ReportedFinding) else ProgramLine.of(getattr(item, "subject", ""))
     return (item.file, item.line, getattr(item, "column", None)) if created is None else (created.file, created.line, None)
 
@@ -161,7 +161,7 @@ def _location(file: str, line: int | None, column: int | None, folder: str, name
 
 
 def junit_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as a JUnit suite with a test case for each file and for each node of an ONNX model.
+    """Yield the report as a JUnit suite.
 
     Findings that fail the check are failures, and problems are errors. All other findings are output.
     """
@@ -233,10 +233,7 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def github_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as GitHub's workflow commands, which become annotations of the source code.
-
-    A problem or an open cause is a command. A known cause is a line of the log.
-    """
+    """Yield the report as GitHub's workflow commands, which become annotations of the source code."""
     folder = repository()
     for file in report.files:
         for problem in file.problems:
@@ -315,10 +312,7 @@ class Output(NamedTuple):
         return cls(name, (folder or Path()) / file if colon else None)
 
     def write(self, report: CheckReport, listed: NodeListing = NodeListing.WRONG, made_from: Iterable[Path] = ()) -> None:
-        """Write the report. Raise FileError if the file cannot be written, or is in `made_from`.
-
-        `listed`: which nodes of ONNX models the text formats list.
-        """
+        """Write the report. Raise FileError if the file cannot be written, or is in `made_from`."""
         if self.file is not None:
             with writing(self.file, made_from) as file:
                 for line in self._lines(report, listed, text.WIDTH):
@@ -338,10 +332,7 @@ class Output(NamedTuple):
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """Return the outputs, with one for standard output last. Its default is github in GitHub Actions, else text.
-
-    Raise ValueError for two formats in one place.
-    """
+    """Return the outputs, with one for standard output last. Raise ValueError for two formats in one place."""
     files: dict[Path | None, Output] = {}
     for output in outputs:
         first = files.setdefault(output.file, output)

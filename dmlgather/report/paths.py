@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def absolute(file: str | os.PathLike[str]) -> str:
-    """Return an absolute path without "." and "..". Links stay, because users know their names."""
+    """Return an absolute path without "." and "..". Links are not resolved."""
     return os.path.abspath(file)  # noqa: PTH100 # resolve follows links
 
 
 def relative(file: str, folder: str) -> str | None:
-    """Return a path relative to a folder, with slashes, or None outside of it. Links are not resolved."""
+    """Return a path relative to a folder, with slashes, or None outside of it."""
     path, start = absolute(file), absolute(folder)
     try:
         result = os.path.relpath(path, start)
@@ -57,20 +57,20 @@ _PROGRAM_LINE = re.compile(
     r":([0-9]{1,9})",
     re.IGNORECASE,
 )
-"""A source file and a line number, with extensions of C, C++, Objective-C, CUDA, HIP, C#, Rust and Python."""
+"""A source file of C, C++, Objective-C, CUDA, HIP, C#, Rust or Python, and a line number."""
 
 
 def program_line(name: str) -> tuple[str, int] | None:
-    """Split a descriptor's name such as "src/rows.cpp:12" into file and line. None for other names.
+    """Split a descriptor's name such as "src/rows.cpp:12" into file and line.
 
-    "net.weight:7" has no extension of a source file, and "see rows.cpp:12" has a space before the first slash.
+    Return None for "net.weight:7" (no source file) and "see rows.cpp:12" (a space before the first slash).
     """
     match = _PROGRAM_LINE.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
 
 def program_file(name: str) -> str | None:
-    """Return a source file's name, as a compiler states it, with slashes. It is relative inside the current folder.
+    """Return a source file's name with slashes, relative inside the current folder.
 
     Return None for a path with a Windows drive on another system.
     """
@@ -81,7 +81,7 @@ def program_file(name: str) -> str | None:
 
 
 def repository() -> str:
-    """Return the folder that paths in reports are relative to: the checkout in GitHub Actions, else the current folder."""
+    """Return the folder for relative paths in reports: the checkout in GitHub Actions, else the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
 
 
@@ -100,7 +100,7 @@ class Patterns:
         self._spec, self._folder = specification(patterns), folder
 
     def within(self, folder: str) -> Patterns:
-        """Return the patterns without those that match the whole `folder`, which the user has named."""
+        """Return the patterns without those that match the whole `folder`."""
         patterns = copy(self)
         if (name := relative(folder, self._folder)) is not None:
             patterns._spec = without_matches_of(self._spec, name)
@@ -124,10 +124,10 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
 
 
 def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
-    """Return the patterns without those that match a whole folder, relative to theirs, with slashes."""
+    """Return the patterns without those that match a whole folder."""
     from pathspec import GitIgnoreSpec
 
-    any_file = f"{folder}/ ".removeprefix("./")  # only patterns for the folder or for all files match this name
+    any_file = f"{folder}/ ".removeprefix("./")  # a name that only patterns for the whole folder or for all files match
     return GitIgnoreSpec([pattern for pattern in spec.patterns if not (pattern.include and pattern.match_file(any_file))])
 
 

@@ -1,4 +1,4 @@
-"""The examples on the pages about findings: a diff for each rule, from a document that breaks it to a fixed one."""
+"""The examples on the pages about findings: a diff for each rule, from a failing to a fixed document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
 def shared_example(section: str, page: str) -> str:
-    """Return the document that a section's diffs change: the last JSON block before the section."""
+    """Return the last JSON block before a section, which the section's diffs change."""
     found = _JSON.findall(page.partition(section)[0])
     if not found:
         raise ValueError("the page has no example before the section")
@@ -20,8 +20,7 @@ def shared_example(section: str, page: str) -> str:
 def written_out(section: str, page: str) -> str:
     """Return a section with two documents in place of each diff: one that breaks the rule, and the fixed one.
 
-    A diff that begins with "{" or "<" is a whole document. Each line of any other diff replaces the line of the shared example
-    with the same key or command.
+    A diff that begins with "{" or "<" is a whole document. Other lines replace those of the shared example with the same key.
     """
 
     def documents(match: re.Match[str]) -> str:
@@ -43,6 +42,6 @@ def written_out(section: str, page: str) -> str:
 
 
 def _key(line: str) -> str:
-    """Return the key at the start of a line of JSON, or the type of its command."""
+    """Return the key at the start of a line of JSON, or the type of a command."""
     match = _KEY.match(line)
     return line if match is None else match[1] or match[2]

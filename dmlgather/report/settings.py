@@ -1,4 +1,4 @@
-"""The settings of a check (options and configuration), the search for files in folders, and the report on all files."""
+"""The settings of a check, the search for files in folders, and the report on all files."""
 
 from __future__ import annotations
 
@@ -45,10 +45,7 @@ IGNORE_FILES = (".gitignore", f"{REPOSITORY}/info/exclude")
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files that a search in a folder found.
-
-    `files`: by absolute path, sorted by name. `left_out`: the paths that were not searched, by reason.
-    """
+    """The files that a search found, by absolute path, and the paths that it left out, by reason."""
 
     files: dict[str, Path] = field(default_factory=dict)
     left_out: dict[str, list[str]] = field(default_factory=dict)
@@ -65,9 +62,9 @@ class FolderFiles:
 
 
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
-    """Search a folder for files to check. Links to folders are not followed.
+    """Search a folder for files to check.
 
-    If the patterns leave no file, those that match the whole folder are dropped, because the user has named it.
+    If patterns leave no file, those that match the whole folder are dropped, because the user has named it.
     """
     result = _search(folder, excluded)
     if result.files or not result.left_out:
@@ -76,7 +73,7 @@ def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
 
 
 def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
-    """Search a folder once. `named`: True to drop patterns of .gitignore files that match the whole folder."""
+    """Search a folder once. `named`: drop patterns of .gitignore files that match the whole folder."""
     result, start = FolderFiles(), absolute(folder)
     inherited = {start: _rules_above(start)}
     for directory, folders, names in os.walk(folder, onerror=result.problems.append):
@@ -117,7 +114,7 @@ def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
 
 
 def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
-    """Return True if git ignores a path: the deepest file with a matching pattern decides. Folders end in "/"."""
+    """Return True if git ignores a path. It ends in "/" for a folder."""
     for rule in reversed(rules):
         include = rule.spec.check_file(path[len(rule.folder) :].replace(os.sep, "/").lstrip("/")).include
         if include is not None:
@@ -148,7 +145,7 @@ def _rules_above(folder: str) -> list[_Rules]:
 
 
 def _read(path: str) -> Iterator[GitIgnoreSpec]:
-    """Yield the patterns of a .gitignore file, if it can be read. Like git, skip invalid lines."""
+    """Yield the patterns of a .gitignore file. Like git, skip invalid lines."""
     if not os.path.isfile(path):  # noqa: PTH113 # unlike Path.is_file, it never raises
         return
     try:
@@ -184,12 +181,11 @@ def check_paths(
     limits: Limits = DEFAULT,
     provider: Provider | None = None,
 ) -> CheckReport:
-    """Check files, and the models and descriptors in folders. Return one report on all of them.
+    """Check files, and the models and descriptors in folders.
 
     `paths`: "-" is standard input. `level_of`: returns another level for some files. `excluded`: files to skip in folders.
-    `skip_others`: True to also skip named files that are neither models nor descriptors. `jobs`: the maximum number of
-    processes; None for one per CPU, at most four. `allow_outside`, `include_host`: as in `CheckOptions`. `note`: called with
-    messages for the user. Raise ValueError for a level that is unknown, or too low for the provider.
+    `skip_others`: also skip named files that are neither models nor descriptors. `jobs`: as in `check_all`. `allow_outside`,
+    `include_host`: as in `CheckOptions`. Raise ValueError for a level that is unknown, or too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -216,7 +212,7 @@ def check_paths(
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for a path that the user named, by absolute path, and errors about folders."""
+    """The files to check for a path that the user named, by absolute path."""
 
     files: Mapping[str, Path]
     folder: Path | None = None
@@ -236,7 +232,7 @@ def _listed(path: Path, excluded: Patterns | None, note: Note) -> _PathFiles:
 
 @dataclass
 class _ReportFiles:
-    """The reports on files, in the order in which they were named and found. `results`: all reports, by absolute path."""
+    """The reports on files, in the order of the command. `results`: all reports, by absolute path."""
 
     level: FeatureLevel
     skip_others: bool
@@ -244,7 +240,7 @@ class _ReportFiles:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    """Absolute paths. A file that is named twice, or is also in a named folder, is reported once."""
+    """Absolute paths. A file that is named twice is reported once."""
 
     def add_all(self, listed: _PathFiles) -> None:
         before = len(self.skipped)
@@ -274,10 +270,9 @@ class _ReportFiles:
 
 
 def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
-    """Return the report with ignored findings and unused ignore entries of the configuration.
+    """Return the report with ignored findings and unused ignore entries.
 
-    An entry is unused only if the check covered all its files, at least one, without problems. Otherwise another run may need
-    it.
+    An entry is unused only if the check covered all its files without problems. Otherwise another run may need it.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_with_ignored(file, entries) for file in report.files) if entries else report.files
@@ -326,8 +321,7 @@ class _IgnoreEntry:
 class Settings:
     """The settings of a check: the command's options, and the configuration (`loaded`), which they override.
 
-    None stands for an option that was not given. `baseline`: the file of known findings. `write_baseline`: the file for all
-    findings; if it exists, the report also has its vanished findings. Others are explained at `check_paths`.
+    None: the option was not given. `write_baseline`: the file for all findings. Others: see `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -387,7 +381,7 @@ class Settings:
         return self.configuration.provider if self.provider is None else self.provider
 
     def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the levels that are too low for the provider: keys in the configuration (none for --level), and a message."""
+        """Yield messages about levels that are too low for the provider, with their keys in the configuration."""
         if self._provider is None:
             return
         stated = self.configuration.levels.items()
@@ -399,7 +393,7 @@ class Settings:
                 yield keys, f"expected {LEAST_LEVEL} or newer, which {self._provider} needs, got {level}"
 
     def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
-        """Compare the report with the new baseline, after writing it, or else with the old one."""
+        """Compare the report with the new baseline, or else with the old one."""
         from dmlgather.report import baseline as baselines
 
         if self.write_baseline is not None:

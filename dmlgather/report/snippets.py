@@ -34,10 +34,7 @@ class SourceLines:
             return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
-        """Yield a source line, shortened to `width`, and a caret below `column`, both counted from 1.
-
-        Yield nothing for an empty or missing line.
-        """
+        """Yield a source line, shortened to `width`, and a caret below `column` (from 1)."""
         if line is None or not self._lines.get(line, "").strip():
             return
         margin = f"{line:5} | "
@@ -48,15 +45,15 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """Shorten a line to the part around a column. Return the part, and the number of terminal columns before the column.
+    """Shorten a line to the part around a column. Return it, and the number of terminal columns before the column.
 
     The time does not depend on the length of the text. `column`: from 1, in characters. `width`: in terminal columns.
     """
     at = min(column - 1, len(text))
     left = _shown(text[max(at - width, 0) : at])[::-1]
     right = _shown(text[at : at + width])
-    room = max(width - _cells(right), width * 2 // 3)  # at least two thirds for the text before the column
-    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # but leave room for the column itself
+    room = max(width - _cells(right), width * 2 // 3)  # the text before the column gets at least two thirds
+    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # and the column itself must fit
     before = "".join(reversed(_fitting(left, room, at > width)))
     behind = "".join(_fitting(right, width - _cells(before), at + width < len(text)))
     return before + behind, _cells(before)
@@ -65,7 +62,7 @@ def cut(text: str, column: int, width: int) -> tuple[str, int]:
 def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
     """Return the first parts that fit into `room` terminal columns, and CUT if others remain.
 
-    `more`: True if the text goes on after `parts`.
+    `more`: the text goes on after `parts`.
     """
     if not more and _cells(parts) <= room:
         return list(parts)
@@ -105,7 +102,7 @@ _GLUE = "\N{NO-BREAK SPACE}"
 """Stands for spaces at which lines are not broken. `printable` has escaped all others."""
 
 AT_FIRST = " (at the first place)"
-"""Marks a text of a cause's first finding if other findings have another text."""
+"""Appended to a text that not all findings of the cause have."""
 
 
 def line(finding: ReportedFinding, places: int = 1) -> str:
@@ -118,8 +115,8 @@ def block(
 ) -> Iterator[str]:
     """Yield a finding as lines: place, code and rule; the source line with a caret; "expected", "got" and "fix".
 
-    A known finding is one line. `joint`: stands between subject and path. `places`: the number of findings that this one stands
-    for. `named`: True to begin with the file.
+    `joint`: the text between subject and path. `places`: the number of findings that it stands for. `named`: begin with the
+    file.
     """
     subject = finding.subject if finding.created is None else ""  # `head` has it
     where = ", ".join(filter(None, (joint.join(filter(None, (subject, finding.path))), _times(places))))
@@ -151,7 +148,7 @@ def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iter
 
 
 def headed(start: str, text: str, width: int) -> Iterator[str]:
-    """Wrap a text to `width` after `start`. Words longer than a line are broken behind slashes and dots."""
+    """Wrap a text after `start`. Longer words are broken behind slashes and dots."""
     line, behind = printable(start), " " * 2
     for word in printable(text).split(" "):
         glue = " "
@@ -170,7 +167,7 @@ def _parts(word: str, longest: int) -> Iterator[str]:
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:
-    """Return the first finding, changed to stand for all findings of its cause. Texts that differ get AT_FIRST."""
+    """Return the first finding, changed to stand for all findings of its cause."""
     first = findings[0]
     if len(findings) == 1:
         return first
@@ -184,7 +181,7 @@ def _times(places: int) -> str:
 
 
 def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Iterator[str]:
-    """Yield texts, wrapped, in a column to the right of a label. `hang`: further indent of continued lines."""
+    """Yield texts, wrapped, in a column to the right of a label."""
     for text in texts:
         start = f"  {label:8}  "
         yield from wrapped(text, width, start, len(start) + hang)
@@ -192,9 +189,9 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
 
 
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
-    """Wrap a text to `width` after `start`. Long words and names with values ("starts {0}") are not broken.
+    """Wrap a text after `start`. Long words and names with values ("starts {0}") are not broken.
 
-    `behind`: the indent of continued lines. Default: the length of `start`.
+    `behind`: the indent of continued lines.
     """
     text = printable(text)
     if len(start) + len(text) <= width:

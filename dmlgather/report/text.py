@@ -1,4 +1,4 @@
-"""The report as text: for each cause, a block of lines or one line; and lines about ONNX models and their nodes."""
+"""The report as text: a block of lines or one line for each cause, and lines about ONNX models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NodeListing(enum.Enum):
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """Return a model's findings about no single node, and those of each node, by its place."""
+    """Return a model's findings about no single node, and those of each node."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -48,7 +48,7 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """Return a line with an ONNX model's opsets, and its nodes by operator and by verdict."""
+    """Return a line with an ONNX model's opsets, and its nodes by operator and verdict."""
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     counts = verdicts(file.nodes)
@@ -104,7 +104,7 @@ def _form(form: DirectMLForm) -> str:
 
 
 def _unsigned_indices(node: CheckedNode) -> str | None:
-    """Return the unsigned type that replaces the signed type of a node's indices, or None."""
+    """Return the unsigned type that replaces the signed type of a node's indices."""
     described = node.taken.types.get("indices", "") if node.taken is not None else ""
     is_signed = any(tensor.role == "indices" and tensor.type in ("int32", "int64") for tensor in node.inputs)
     return described if described.startswith("UINT") and is_signed else None
@@ -131,7 +131,7 @@ F = TypeVar("F", bound=Finding)
 
 
 class ShortNames:
-    """Short names s1, s2, … for long names of sizes. They avoid the words of the file. Without a file, names stay."""
+    """Short names s1, s2, … for long names of sizes. Without a file, no name is shortened."""
 
     def __init__(self, file: FileReport | None = None) -> None:
         self.legend: dict[str, str] = {}
@@ -224,7 +224,7 @@ PLACES = 3
 
 
 def model_lines(file: FileReport, listed: NodeListing, width: int | None = None) -> Iterator[str]:
-    """Yield the lines about an ONNX model. `width` None: each finding or node is one line."""
+    """Yield the lines about an ONNX model. Without `width`, each finding or node is one line."""
     if listed is NodeListing.NONE:
         yield from _ModelText(file, listed, width, ShortNames()).findings()
         return
@@ -271,7 +271,7 @@ class _ModelText:
             yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, texts[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """Yield the meanings of short names and of computed sizes, and what unsigned indices ask of the caller."""
+        """Yield the meanings of short names and computed sizes, and what unsigned indices require."""
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
         of_nodes = (condition for node in self._shown_nodes if node.lowest is not None for condition in node.conditions)
@@ -314,7 +314,7 @@ class _ModelText:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """Yield lines about the first nodes of a cause. If `nodes` shows all nodes anyway, yield only places."""
+        """Yield lines about the first nodes of a cause."""
         places, whole = list(dict.fromkeys(finding.subject for finding in findings)), self.listed is NodeListing.ALL
         in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
         if len(places) == 1 and places[0] not in in_full:  # the finding names it
@@ -343,7 +343,7 @@ AT_ONCE = 100
 """Lines to highlight in one call, which takes little longer than for one line."""
 
 JOINTS = {"descriptor": ": ", "descriptors": ": "}
-"""The text between the subject and the path of a finding, by kind of file. Default: a dot."""
+"""The text between the subject and the path of a finding, by kind of file."""
 
 STYLES = {
     r"(?m)^ *\S[^\n ]*?:\d+(:\d+)?:": "bold",
@@ -361,7 +361,7 @@ STYLES = {
 
 
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
-    """Yield the report as text, with a block of lines for each cause. Control characters are escaped."""
+    """Yield the report as text, with a block of lines for each cause."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed, width) if file.kind == "onnx" else _blocks(file, width))
 
@@ -393,7 +393,7 @@ def _shown(file: FileReport) -> Iterator[ReportedFinding]:
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the terminal's width within limits, or WIDTH if the stream (default: standard output) is no terminal."""
+    """Return the terminal's width within limits, or WIDTH without a terminal."""
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return WIDTH

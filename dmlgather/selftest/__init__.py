@@ -1,1 +1,1 @@
-"""The self-test: random plans on the user's device, by every kernel and CPU loop, compared with the reference."""
+"""The self-test: random plans on the user's device, compared with the reference."""

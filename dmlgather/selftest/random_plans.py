@@ -1,7 +1,7 @@
 """Random plans and buffers, for the self-test and for the tests of all backends.
 
-Some strides are packed, as in plans of operators, others are arbitrary. No two output elements share an address, so the output
-does not depend on the order of execution. `rng` may be a Random from Hypothesis.
+No two output elements share an address, so the output does not depend on the order of execution. `rng` may be a Random from
+Hypothesis.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ def random_plan(
 def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
     """Return a random plan that copies up to 8 contiguous runs of 20 to `longest` elements.
 
-    `packed`: True if the output has no gaps between the runs. `fixed`: arguments of `random_plan`; each element of its plan
-    becomes a run.
+    `fixed`: arguments of `random_plan`. Each element of its plan becomes a run.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)
@@ -213,7 +212,7 @@ def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, i
 
 
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
-    """Return True if stores of `alignment` bytes cannot write the fill value, because it differs between stores."""
+    """Return True if stores of `alignment` bytes would have to write different parts of the fill value."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
 
 
@@ -226,7 +225,7 @@ _MAX_DRAWS = 2000
 def plan_for(
     variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
 ) -> tuple[IndexPlan, int]:
-    """Return a random plan that the kernel `variant` executes, and the alignment in bytes that it needs."""
+    """Return a random plan that the kernel executes, and the alignment in bytes that it needs."""
     for _ in range(_MAX_DRAWS):
         plan, alignment = _candidate(variant, rng, elements)
         if any(launch.variant == variant for launch in launches_for(plan, alignment, 0, shared_bytes)):
@@ -314,8 +313,8 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
 def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
     """Return a plan that permutes dimensions inside boxes, for a stretch kernel.
 
-    A box has two or three dimensions and is contiguous in the output. Boxes start at multiples of the kernel's loads in the
-    input and of its stores in the output. Mostly, all boxes have the same offset in a sector of the output.
+    A box is contiguous in the output. Boxes start at multiples of the kernel's loads in the input and of its stores in the
+    output. Mostly, all boxes have the same offset in a sector of the output.
     """
     size, max_elements = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
     load, store = variant.load_bytes // size, variant.store_bytes // size
@@ -348,7 +347,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
     """Return a plan that permutes dimensions, for a kernel that transposes squares of elements.
 
     Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, padding and starts are multiples of a
-    square's edge. Other dimensions have any order, and may be reversed in the input.
+    square's edge.
     """
     edge = variant.store_bytes // variant.element_bytes
     shape = [edge * rng.choice((1, 2, 3, 4, 8, rng.randint(1, 24))) for _ in range(2)]
@@ -376,7 +375,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _dimension(rng: random.Random, largest: int) -> int:
-    """Return a random size: any, a common tile size, or a multiple of 8 plus 1, so that the last tile has one element."""
+    """Return a random size. A multiple of 8 plus 1 leaves one element for the last tile."""
     return min(largest, rng.choice((rng.randint(2, largest), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 
 
@@ -427,10 +426,10 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
-    """Return the number of input elements and of output columns of a long row.
+    """Return the numbers of input elements and output columns of a long row.
 
-    The row has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes,
-    it may also have about 2^16 elements, because positions in a row have 2 bytes up to there.
+    It has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes, it may
+    also have about 2^16 elements, because positions in a row have 2 bytes up to there.
     """
     if size <= 2 and rng.random() < 0.4:
         more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))

@@ -1,4 +1,4 @@
-"""The self-test: it runs trials on a device, up to a number of trials or a time limit."""
+"""The self-test: it runs trials on a device, up to a number or a time limit."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class GpuUnderTest(DeviceUnderTest):
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:
-        """Raise MemoryError if an allocation in the block fails, because the kernels are then not at fault."""
+        """Raise MemoryError if an allocation in the block fails. The kernels are then not at fault."""
         try:
             yield
         except RuntimeError as error:
@@ -147,7 +147,7 @@ class GpuUnderTest(DeviceUnderTest):
 
 _MAX_LISTED = 100
 Progress = Callable[[int, int, str], None]
-"""Called with the work done, the total (both in trials or both in seconds), and a label."""
+"""Called with the work done, the total (both in trials or in seconds), and a label."""
 
 
 def run_selftest(
@@ -160,12 +160,9 @@ def run_selftest(
     begun: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> SelfTestReport:
-    """Test the CPU or a GPU, and return the report. Give at least one of `trials`, `seconds` and `only`.
+    """Test the CPU or a GPU. Give at least one of `trials`, `seconds` and `only`, a single trial.
 
-    `seconds`: after this time, no further trial starts; the first one always runs. `only`: the number of a single trial.
-    `begun`: called when the device is ready.
-
-    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends and the report has the failed trials.
+    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends, and the report has the failed trials.
     Raise DeviceError if the GPU cannot be used, SettingError if an environment variable of the CPU engine is wrong.
     """
     tested = GpuUnderTest(device) if device.on_gpu else CpuUnderTest()

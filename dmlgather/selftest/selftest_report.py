@@ -56,7 +56,7 @@ class Machine(Record, extra="ignore"):
 
 
 def machine(cupy: Any = None, device: int = 0) -> Machine:
-    """Return a description of this machine. `cupy`: the module, to also describe GPU number `device`."""
+    """Return a description of this machine, and of a GPU if `cupy`, the module, is given."""
     return Machine(
         platform=platform.platform(),
         processor=processor(),
@@ -110,7 +110,7 @@ def gpu(cupy: Any, device: int = 0) -> Gpu:
 
 
 def limit(runtime: Any, number: int) -> int | None:
-    """Return the value of a limit of the current GPU, by its number in cudaLimit. None if the GPU lacks it."""
+    """Return the value of a limit of the current GPU, by its number in cudaLimit."""
     try:
         return int(runtime.deviceGetLimit(number))
     except RuntimeError:  # CUDARuntimeError

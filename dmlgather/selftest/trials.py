@@ -1,4 +1,4 @@
-"""Trials of the self-test: a random plan, random buffers, and the expected output. Seed and number determine a trial."""
+"""Trials of the self-test. A seed and a number determine the plan, the buffers and the expected output."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class GuardedBytes:
     """
 
     def __init__(self, content: bytes, misalignment: int, rng: random.Random, guard: int = GUARD) -> None:
-        """Draw random guard bands.
+        """Draw random guard bands of `guard` bytes, a multiple of `BASE_ALIGNMENT`.
 
-        `misalignment`: the content's address modulo `BASE_ALIGNMENT`. `guard`: bytes of a band, a multiple of `BASE_ALIGNMENT`;
-        0 under a memory checker, which detects accesses out of bounds itself.
+        `misalignment`: the content's address modulo `BASE_ALIGNMENT`. `guard` is 0 under a memory checker, which detects
+        accesses out of bounds itself.
         """
         self.start = guard + misalignment
         self.end = self.start + len(content)
@@ -59,7 +59,7 @@ def _different_bytes(before: bytes, after: bytes) -> NDArray[np.intp]:
 
 
 TRIALS_PER_ROUND = 2 * len(VARIANTS)
-"""So many consecutive trials test all kernels, because every other trial has a plan for one kernel."""
+"""Consecutive trials that test all kernels. Every other trial has a plan for one kernel."""
 LARGE_PERIOD = 100
 """One trial in this many is large, so that the CPU engine uses several threads and non-temporal stores."""
 MIN_LARGE_BYTES = (2**20, 2**23)
@@ -71,9 +71,8 @@ MAX_BUFFER_BYTES = 2**26
 class Trial:
     """A random plan with its buffers (input, indices, output), and the correct result by the reference backend.
 
-    `kernel`: the kernel that the plan was drawn for. CUDA uses it with `multiprocessors=0`. `alignment`: of input and output,
-    in bytes. `first_bad`: the smallest offset of a bad index under RAISE. `expected`: the whole output buffer. None if an index
-    is bad, because the output is undefined then.
+    `kernel`: the kernel that the plan was drawn for, and that CUDA uses with `multiprocessors=0`. `alignment`: of input and
+    output, in bytes. `first_bad`: the smallest offset of a bad index under RAISE; `expected`, the output buffer, is None then.
     """
 
     number: int
@@ -155,7 +154,7 @@ def _bytes(array: NDArray[Any] | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TrialRunResult:
-    """The result of a run: the offset of a bad index, in elements, and all buffers with their guard bands."""
+    """The result of a run: the offset of a bad index, and all buffers with their guard bands."""
 
     first_bad: int | None
     regions: tuple[bytes, bytes, bytes]
@@ -163,9 +162,9 @@ class TrialRunResult:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A trial's plan that is ready to run on a device.
+    """A trial's plan that is ready to run.
 
-    `parts`: names of the kernels, or of the CPU loop, that run. `how`: the description that `explain` prints.
+    `parts`: names of the kernels, or of the CPU loop. `how`: the description that `explain` prints.
     """
 
     parts: tuple[str, ...]
@@ -176,7 +175,7 @@ class PreparedRun:
 class DeviceUnderTest(ABC):
     """A tested device, such as "cpu" or "cuda:1".
 
-    `kind`: "kernel" or "loop". `parts`: kernels or loops known before the test. The report lists those that no trial reached.
+    `kind`: "kernel" or "loop". `parts`: all that are known before the test. The report lists those that no trial reached.
     """
 
     name: str
@@ -185,7 +184,7 @@ class DeviceUnderTest(ABC):
 
     @abstractmethod
     def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
-        """Yield the plan of a trial in every form in which the device runs it. Any exception is a fault of the device."""
+        """Yield a trial's plan in every form in which the device runs it. Any exception is a fault of the device."""
 
     def is_fatal(self, _error: Exception) -> bool:
         """Return True if the device cannot run anything after this error."""
@@ -193,7 +192,7 @@ class DeviceUnderTest(ABC):
 
 
 def find_fault(trial: Trial, result: TrialRunResult) -> str | None:
-    """Compare a run's result with the reference's. Return the first fault as a sentence, or None."""
+    """Compare a run's result with the reference's. Return the first fault as a sentence."""
     for name, buffer, after in zip(("input", "indices", "output"), trial.buffers, result.regions, strict=True):
         if (where := buffer.damage(after)) is not None:
             return f"the run wrote outside of a buffer: {name}, {where}"
