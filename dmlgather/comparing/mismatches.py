@@ -120,7 +120,7 @@ class SuspectedFault(Record):
     """The fault in words. They complete the sentence "as if …": "the index along dimension 0 were 1 higher"."""
 
     explains: int
-    """Number of differing elements in the sample that have the value that the fault predicts."""
+    """Number of sampled differing elements that have the value that the fault predicts."""
 
     looked_at: int
     """Number of differing elements in the sample. The sample is random, or has all differing elements."""
@@ -129,7 +129,7 @@ class SuspectedFault(Record):
     """Number of differing elements in the whole output."""
 
     contradicted: int
-    """Number of equal elements in their sample that would have another value if the device had this fault."""
+    """Number of sampled equal elements that would have another value if the device had this fault."""
 
     equal_looked_at: int
     """Number of equal elements in a random sample of the output."""

@@ -359,7 +359,7 @@ class Settings:
             paths,
             self.level or self.configuration.level,
             level_of=self._level_of(),
-            excluded=self._excluded(),
+            excluded=Patterns(self.configuration.exclude, str(self.loaded.folder)) if self.loaded else None,
             skip_others=self.skip_others,
             jobs=self.jobs,
             allow_outside=self.allow_outside,
@@ -433,9 +433,6 @@ class Settings:
         from dmlgather.report.baseline import read
 
         return read(file)
-
-    def _excluded(self) -> Patterns | None:
-        return Patterns(self.configuration.exclude, str(self.loaded.folder)) if self.loaded else None
 
     def _level_of(self) -> LevelOf | None:
         if self.level is not None or self.loaded is None or not self.configuration.levels:
