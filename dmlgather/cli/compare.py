@@ -210,8 +210,6 @@ def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written
 
 @dataclass(frozen=True)
 class _Task:
-    """The arguments of a comparison, with a method for each kind of file."""
-
     file: Path
     checked: CheckedFile
     devices: list[str]

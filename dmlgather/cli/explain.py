@@ -222,7 +222,7 @@ def explain(
     if as_json:
         return 0
     blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(text) for name, text in explanations.items()]
-    _write(blocks, legend)
+    _write_blocks(blocks, legend)
     return 0
 
 
@@ -272,7 +272,7 @@ def _explain_nodes(
         ]
     )
     if not written.printed:
-        _write(
+        _write_blocks(
             [
                 f"{line(item.node, FeatureLevel.LEVEL_6_4)}\n{item.explanation or f'not explained: {item.reason}'}"
                 for item in nodes
@@ -282,8 +282,7 @@ def _explain_nodes(
     return 1 if errors or any(item.refused for item in nodes) else 0
 
 
-def _write(blocks: list[str], legend: bool) -> None:
-    """Write blocks of text with empty lines between them, and perhaps a legend."""
+def _write_blocks(blocks: list[str], legend: bool) -> None:
     from dmlgather.diagram.explanation import legend as legend_of
     from dmlgather.diagram.explanation import printed
 
@@ -320,7 +319,6 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
 
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
-    """Write a diagram. Raise FileError if that would overwrite an input."""
     from dmlgather.diagram import draw
     from dmlgather.files import writing
     from dmlgather.input_files import InputFiles

@@ -93,7 +93,6 @@ def _device(name: str) -> tuple[str, str | None]:
 
 
 def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
-    """Print the events of a run as they arrive, and yield them."""
     from dmlgather.model_runner import Printed
 
     for event in events:

@@ -190,8 +190,8 @@ def _suspected(
         return ()
     wrong = _numbered(outputs, np.sort(generator.choice(differing, min(differing, LOOKED_AT), replace=False)))
     sample = np.arange(size) if size <= LOOKED_AT else np.unique(generator.integers(0, size, LOOKED_AT))
-    wrong_values = [_patterns(_at(output, wrong)) for output in outputs]
-    sample_values = [_patterns(_at(output, sample)) for output in outputs]
+    wrong_values = [_patterns(_elements_at(output, wrong)) for output in outputs]
+    sample_values = [_patterns(_elements_at(output, sample)) for output in outputs]
     equal = sample_values[0] == sample_values[1]
     correct = run.at(wrong).right
     misses = [int((values != correct).sum()) for values in wrong_values]
@@ -199,7 +199,7 @@ def _suspected(
     data = run.inputs[0]
     places = np.arange(data.size) if data.size <= LOOKED_AT else generator.integers(0, data.size, LOOKED_AT)
     hypotheses = explained(
-        run, (wrong, wrong_values[suspect]), (sample[equal], sample_values[0][equal]), _patterns(_at(data, places))
+        run, (wrong, wrong_values[suspect]), (sample[equal], sample_values[0][equal]), _patterns(_elements_at(data, places))
     )
     return tuple(
         SuspectedFault(
@@ -226,8 +226,7 @@ def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -
     return np.concatenate(numbers)
 
 
-def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements at row-major numbers."""
+def _elements_at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
     values: NDArray[Any] = array[tuple(unraveled(numbers, array.shape))]
     return values
 

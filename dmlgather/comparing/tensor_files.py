@@ -191,7 +191,6 @@ def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
 
 
 def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> None:
-    """Raise FileError if a folder holds outputs of several cases."""
     files, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
     cases = sorted({match[1] for name in files for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
     if len(cases) > 1:

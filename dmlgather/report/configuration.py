@@ -251,7 +251,6 @@ def _syntax(file: Path, message: str) -> str:
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
-    """Yield a message for each of Pydantic's errors, with a line number."""
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)

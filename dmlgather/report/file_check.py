@@ -198,7 +198,6 @@ def _send(value: Any, pipe: Any) -> None:
 
 
 def _receive(pipe: Any) -> Any:
-    """Read an object from the other process. None if it has closed the pipe."""
     import pickle
 
     try:

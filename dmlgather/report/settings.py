@@ -84,7 +84,7 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
         searched = []
         for name in sorted(folders):
             path = os.path.join(directory, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
-            kind = _left_out(path, name, rules)
+            kind = _reason_to_skip(path, name, rules)
             if kind is None:
                 searched.append(name)
                 inherited[os.path.join(absolute_directory, name)] = rules  # noqa: PTH118 # as above
@@ -104,8 +104,7 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
     return result
 
 
-def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
-    """Return the reason if a folder is not to be searched, else None."""
+def _reason_to_skip(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
     if name.startswith("."):
         return HIDDEN
     if os.path.exists(os.path.join(path, "pyvenv.cfg")):  # noqa: PTH110, PTH118 # unlike Path.exists, it never raises
@@ -212,8 +211,6 @@ def check_paths(
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for a path that the user named, by absolute path."""
-
     files: Mapping[str, Path]
     folder: Path | None = None
     problems: tuple[OSError, ...] = ()

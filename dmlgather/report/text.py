@@ -123,7 +123,6 @@ LONGEST = 24
 """Longer names of sizes, in characters, get short names (s1, s2, …)."""
 
 _RELATION = re.compile(r" (?:<=|>=|<|>|=) ")
-"""The relations in a condition such as "1 <= N <= 7"."""
 
 _WORD = re.compile(r"\w+")
 
@@ -246,7 +245,6 @@ class _ModelText:
         self._shown_nodes: list[CheckedNode] = []
 
     def heading(self) -> Iterator[str]:
-        """Yield a line about the model, one for each related operator, and one about the provider."""
         yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
             nodes = counted(relative.count, "node")
@@ -282,7 +280,6 @@ class _ModelText:
             yield from self.wrapped(f"indices as {unsigned}: the caller first adds the size of the axis to negative indices")
 
     def findings(self) -> Iterator[str]:
-        """Yield the lines about each cause that is not ignored."""
         indent = "" if self.listed is NodeListing.NONE else " " * INDENT
         for cause, findings in self.file.by_cause():
             if cause.standing is not FindingStatus.IGNORED:

@@ -201,7 +201,6 @@ def _lookup(
 
 
 def _fill(rng: random.Random, size: int) -> bytes:
-    """Return a fill value that repeats a pattern of 1 to `size` bytes."""
     unit = rng.choice([width for width in ELEMENT_BYTES if width <= size])
     return rng.randbytes(unit) * (size // unit)
 
@@ -262,7 +261,6 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
 
 
 def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
-    """Return arguments of `random_plan` for lookups of the kernel."""
     checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
     policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
     index_type = rng.choice([dtype for dtype in IndexType if dtype.bytes == variant.index_bytes])
@@ -302,7 +300,7 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
     in_strides, in_offset = [0] * len(shape), starts[0]
     for axis, step in zip(order, packed, strict=True):
         in_strides[axis] = step
-    in_extent, out_extent = starts[0] + 1 + _last(shape, in_strides), starts[1] + 1 + _last(shape, out_strides)
+    in_extent, out_extent = starts[0] + 1 + _last_address(shape, in_strides), starts[1] + 1 + _last_address(shape, out_strides)
     for axis in range(len(shape)):
         if rng.random() < 0.15:
             in_offset += (shape[axis] - 1) * in_strides[axis]
@@ -364,7 +362,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
         sides.append([step for _, step in sorted(zip(order, packed, strict=True))])
     in_strides, out_strides = sides
     starts = [edge * rng.choice((0, 0, 1, 2, 5)) for _ in sides]
-    in_extent, out_extent = starts[0] + 1 + _last(shape, in_strides), starts[1] + 1 + _last(shape, out_strides)
+    in_extent, out_extent = starts[0] + 1 + _last_address(shape, in_strides), starts[1] + 1 + _last_address(shape, out_strides)
     in_offset = starts[0]
     for axis in range(1, len(shape)):
         if rng.random() < 0.15:
@@ -411,8 +409,8 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
         out_strides=out_strides,
         in_strides=in_strides,
         element_bytes=size,
-        in_extent=offset + _last(rows, in_strides) + limit + rng.choice((0, 0, 1)),
-        out_extent=offset + _last(shape, out_strides) + 1,
+        in_extent=offset + _last_address(rows, in_strides) + limit + rng.choice((0, 0, 1)),
+        out_extent=offset + _last_address(shape, out_strides) + 1,
         in_offset=offset,
         out_offset=offset,
         lookups=(
@@ -439,6 +437,5 @@ def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
     return rng.randint(2048, 16_000) // size, (2048 if size == 8 else 4096) + rng.randint(1, 14_000)
 
 
-def _last(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the address of the last element, for offset 0."""
+def _last_address(shape: Sequence[int], strides: Sequence[int]) -> int:
     return sum((count - 1) * step for count, step in zip(shape, strides, strict=False))

@@ -188,8 +188,6 @@ def run_selftest(
 
 
 class _SelfTest:
-    """A running self-test: counts, and the failed trials so far."""
-
     def __init__(self, tested: DeviceUnderTest, seed: int) -> None:
         self._tested, self._seed = tested, seed
         self._trials = 0
