@@ -81,7 +81,7 @@ _CGROUP_FILES = {
     "": _CgroupFiles("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": _CgroupFiles("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""By controller in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
+"""Keys are controllers in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
 
 
 def _cgroup_free_bytes(root: Path) -> Iterator[int]:

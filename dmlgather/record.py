@@ -118,7 +118,7 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""By type of Pydantic's errors. {NAME} stands for a value in the error's context."""
+"""Keys are types of Pydantic's errors. {NAME} stands for a value in the error's context."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:

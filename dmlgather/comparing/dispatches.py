@@ -25,7 +25,7 @@ from dmlgather.model_runner import PreparedDispatch, Runner, memory_shares, reso
 def check_model_memory(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[StoredTensor]] | None, limit: int | None
 ) -> None:
-    """Raise TooLargeError if `compare_model` needs more memory than is free, or than `limit` bytes."""
+    """Raise TooLargeError if `compare_model` needs more memory than is free, or more host memory than `limit` bytes."""
     shares = [*memory_shares(model, devices), *_compared_shares(model, devices, against or {})]
     check_memory(f"comparing {model.file}", shares, limit, _remedies(devices, against is not None))
 
