@@ -9,19 +9,14 @@ import sys
 from contextlib import suppress
 
 WAIT = 4
-"""The time after which a child process is ended, as a multiple of its CPU-time limit. It is longer, because the child also
-waits while other programs run.
-"""
+"""A child is ended after this multiple of its CPU-time limit, because other programs also take time."""
 
 TIMER_SIGNAL = getattr(signal, "SIGPROF", 0)
-"""The signal that ends a process when it exceeds its CPU-time limit. It is 0 if the system has no such signal."""
+"""0 if the system has none."""
 
 
 def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen[bytes]:
-    """Start another process with this Python interpreter and this process's sys.path. Its standard input and output are pipes.
-
-    `errors`: where its standard error goes, as for `subprocess.Popen`. Raise OSError if the process cannot be started.
-    """
+    """Start a process with this interpreter and sys.path, connected by pipes. Raise OSError if that fails."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 # joined as text
     return subprocess.Popen(
         [sys.executable, "-P", *arguments],
@@ -34,7 +29,7 @@ def start_python(*arguments: str, errors: int | None = None) -> subprocess.Popen
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and close its pipes."""
+    """Kill the process and close its pipes."""
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):

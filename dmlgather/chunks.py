@@ -1,4 +1,4 @@
-"""Iteration over large arrays in parts. Each step then takes little memory, and Ctrl-C takes effect soon."""
+"""Iteration over large arrays in parts. Each step takes little memory, and Ctrl-C takes effect soon."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK = 2**18
-"""A part of an array has at most this many elements."""
+"""In elements."""
 
 
 def chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Split an array into parts, and yield a view of each. The parts are consecutive in row-major order and cover the array.
-
-    >>> [chunk.tolist() for chunk in chunks(np.zeros(3, np.uint8))]
-    [[0, 0, 0]]
-    """
+    """Yield views of consecutive parts, in row-major order, that cover the array."""
     if array.size <= CHUNK:
         yield array
         return

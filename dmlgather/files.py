@@ -1,7 +1,6 @@
 """Reading and writing of files that a user or a model names.
 
-Only regular files are opened, and only files that fit into memory are read. An output is written to a temporary file in its
-folder, which then replaces the output. An input of a command is never replaced.
+An output is written to a temporary file, which then replaces it. A command never replaces its inputs.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.host import available_memory
 
 BYTES_PER_CHARACTER = 16
-"""Bytes of memory that reading a JSON file takes for each byte of the file: for its text, its values and their positions."""
+"""Memory for each byte of a JSON file: for text, values and positions."""
 
 STDIN = "<stdin>"
-"""The name that reports give to standard input."""
 
 STREAMS = (".jsonl", ".ndjson")
-"""The suffixes of files with one descriptor on each line."""
+"""Suffixes of files with one descriptor on each line."""
 
 SURELY_FITS = 2**20
-"""Text files of up to this many bytes are read without asking how much memory is free."""
+"""In bytes."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -50,10 +48,7 @@ class Position(NamedTuple):
 
 
 class FileError(Exception):
-    """A file cannot be used. The message does not name the file: the caller adds its name.
-
-    `position`: the line and column of the error in a text file; None if it has none.
-    """
+    """A file cannot be used. The message does not name it: the caller adds the name."""
 
     def __init__(self, message: str, position: Position | None = None) -> None:
         super().__init__(message)
@@ -65,10 +60,7 @@ class EncodingError(FileError):
 
 
 def shipped(name: str) -> Path:
-    """Return the path of a file or folder that is part of dmlgather. It is inside the package (wheel) or beside it (checkout).
-
-    Raise FileNotFoundError if neither path exists.
-    """
+    """Return the path of a file of dmlgather: inside the package (wheel) or beside it (checkout)."""
     wheel, checkout = _PACKAGE / name, _PACKAGE.parent / name
     for path in (wheel, checkout):
         if path.exists():
@@ -78,10 +70,7 @@ def shipped(name: str) -> Path:
 
 @contextmanager
 def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[tuple[io.BufferedReader, int]]:
-    """Open a file for reading. Yield the open file and its size in bytes.
-
-    `buffer`: the size of the read buffer in bytes. Raise FileError if the file is missing, unreadable or not a regular file.
-    """
+    """Open a file, and yield it with its size in bytes. Raise FileError if that is not possible."""
     with described():
         size = check_regular(path)
         opened: io.BufferedReader = io.BufferedReader(io.FileIO(path), buffer)
@@ -90,9 +79,7 @@ def open_regular(path: Path, buffer: int = io.DEFAULT_BUFFER_SIZE) -> Iterator[t
 
 
 def check_regular(path: Path) -> int:
-    """Return the size of a file in bytes. Raise FileError if it is not a regular file: opening a pipe or a device may block
-    forever.
-    """
+    """Return a file's size in bytes. Raise FileError for a pipe or a device: opening it may block forever."""
     info = path.stat()
     if not stat.S_ISREG(info.st_mode):
         raise FileError(f"is {_KINDS.get(stat.S_IFMT(info.st_mode), 'no regular file')}, not a regular file")
@@ -101,7 +88,7 @@ def check_regular(path: Path) -> int:
 
 @contextmanager
 def described() -> Iterator[None]:
-    """In this context, turn the operating system's errors into FileError. Its message does not contain the path."""
+    """Turn the operating system's errors inside the block into FileError, without the path."""
     try:
         yield
     except FileNotFoundError:
@@ -115,7 +102,7 @@ def described() -> Iterator[None]:
 
 
 def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
-    """Return True if a path lies in none of these folders, after links in it are resolved."""
+    """Return True if a path, with links resolved, lies in none of the folders."""
     try:
         resolved = Path(os.path.realpath(path))
         return not any(resolved.is_relative_to(os.path.realpath(folder)) for folder in folders)
@@ -124,10 +111,7 @@ def leads_outside(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
-    """Read a UTF-8 file, and return its text without a byte order mark. Raise FileError if that is not possible.
-
-    `remedy`: the advice in the error for a file that does not fit into memory.
-    """
+    """Read a UTF-8 file without its byte order mark. Raise FileError if that is not possible."""
     with described():
         size = check_regular(path)
         free = available_memory() if size > SURELY_FITS else None  # reading a small file is faster than asking
@@ -138,7 +122,7 @@ def read_text(path: Path, remedy: str = "move its values to .npy files") -> str:
 
 
 def read_stream(stream: BinaryIO) -> bytes:
-    """Read a stream of unknown length to its end. Raise FileError if it does not fit into the free memory."""
+    """Read a stream to its end. Raise FileError if it does not fit into the free memory."""
     free = available_memory()
     longest = None if free is None else free // BYTES_PER_CHARACTER
     raw = stream.read() if longest is None else stream.read(longest + 1)
@@ -148,13 +132,13 @@ def read_stream(stream: BinaryIO) -> bytes:
 
 
 def check_not_utf16(raw: bytes) -> None:
-    """Raise EncodingError if the first bytes of a file show that its text is UTF-16."""
+    """Raise EncodingError if the first bytes of a file look like UTF-16."""
     if raw.startswith(_UTF16_BOMS) or (len(raw) > 1 and 0 in raw[:2] and raw[:2] != b"\0\0"):
         raise EncodingError("is UTF-16 text; save it as UTF-8 (in PowerShell: … | Set-Content -Encoding utf8 FILE)")
 
 
 def decoded(raw: bytes) -> str:
-    """Decode UTF-8, and drop a byte order mark. Raise EncodingError if the bytes are not UTF-8."""
+    """Decode UTF-8 without a byte order mark. Raise EncodingError if it is not UTF-8."""
     check_not_utf16(raw)
     try:
         return raw.removeprefix(_BOM).decode("utf-8")
@@ -169,7 +153,7 @@ def decoded(raw: bytes) -> str:
 
 
 def _content(path: Path, size: int) -> bytes:
-    """Read a regular file of about `size` bytes with few system calls, because they take most of the time for small files."""
+    """Read a file with few system calls, which take most of the time for small files."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         raw = os.read(file, size + 1)
@@ -184,15 +168,12 @@ def _content(path: Path, size: int) -> bytes:
 
 
 TEMPORARY_PREFIX = ".dmlgather-"
-"""The names of temporary files and folders begin with this."""
 
 
 def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
     """Raise FileError if an output would overwrite an input, or if two outputs are the same file.
 
-    Every command that writes files calls this first. `targets`: the outputs. `made_from`: the inputs; they are looked up only
-    if an output already exists. Existing files are compared by device and inode, so links and other spellings of a path are
-    noticed.
+    Every command that writes files calls this first.
     """
     existing, missing = dict[tuple[int, int], Path](), dict[str, Path]()
     for target in targets:
@@ -209,7 +190,6 @@ def check_spared(targets: Iterable[Path], made_from: Iterable[Path]) -> None:
 
 
 def _inode(path: str | Path) -> tuple[int, int] | None:
-    """Return the device and inode numbers of a file. Return None if there is no file."""
     try:
         info = os.stat(path)  # noqa: PTH116 # `path` may be text
     except (OSError, ValueError):
@@ -219,11 +199,9 @@ def _inode(path: str | Path) -> tuple[int, int] | None:
 
 @contextmanager
 def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """Open a temporary file for writing. When the block ends, it replaces the file `path`; after an exception, `path` is
-    unchanged.
+    """Open a temporary file that replaces `path` when the block ends without an exception.
 
-    Missing folders are created. If `path` is a symbolic link, its target is replaced. Raise FileError, with the path, if the
-    file cannot be written or is one of the inputs `made_from`.
+    Raise FileError, with the path, if this fails or `path` is one of `made_from`, the inputs.
     """
     check_spared([path], made_from)
     import secrets
@@ -249,17 +227,14 @@ def writing(path: Path, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing_inside(folder: Path, name: str, made_from: Iterable[Path]) -> Iterator[BinaryIO]:
-    """Open a file called `name` inside `folder` for writing, like `writing`. Also raise the errors of `check_place_inside`."""
+    """Open the file `name` below `folder` like `writing`, after `check_place_inside`."""
     check_place_inside(folder, name)
     with writing(folder / name, made_from) as file:
         yield file
 
 
 def check_place_inside(folder: Path, name: str) -> None:
-    """Raise FileError if the relative path `name` leads out of `folder` or cannot be written there.
-
-    No part of `name` may be a symbolic link, which could lead outside; `folder` itself may be one. Folders need not exist yet.
-    """
+    """Raise FileError if the relative path `name` leads out of `folder`, or cannot be written there."""
     path = folder
     for part in PurePath(name).parts:
         if part == ".." or PurePath(part).is_absolute():
@@ -274,11 +249,9 @@ def check_place_inside(folder: Path, name: str) -> None:
 
 @contextmanager
 def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
-    """Create a temporary folder for output files. When the block ends without an exception, they move to `folder`.
+    """Create a temporary folder. When the block ends without an exception, its files move to `folder`, all or none.
 
-    A moved file replaces a file of the same name. Either all files are moved or none; .json files move last, because they refer
-    to the others. A subfolder moves as a whole and replaces nothing. Raise FileError, with the path, if a file cannot be moved
-    or would replace one of the inputs `made_from`.
+    Raise FileError, with the path, if a file cannot move or would replace one of `made_from`, the inputs.
     """
     import shutil
     import tempfile
@@ -288,6 +261,7 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
         stage = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=folder))
     try:
         yield stage
+        # .json files move last, because they refer to the others.
         files = sorted(stage.iterdir(), key=lambda file: (file.suffix.lower() == ".json", file.name))
         targets = [folder / file.name for file in files]
         check_spared(targets, made_from)
@@ -302,10 +276,7 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
 
 
 def _move(files: Sequence[Path], targets: Sequence[Path], replaced: Path) -> None:
-    """Move files to their targets. If one cannot be moved, restore all replaced files.
-
-    `replaced`: a folder for hard links to the replaced files, which exist until all files are moved.
-    """
+    """Move all files to their targets, or none. `replaced`: a folder to create for the replaced files."""
     replaced.mkdir()
     moved = dict[Path, int | None]()
     try:
@@ -335,9 +306,7 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the permissions of a file that will be replaced. Return None if there is no file. Raise FileError if it is not a
-    regular file.
-    """
+    """Return the permissions of a file that will be replaced. None if there is no file."""
     if not path.exists():
         return None
     check_regular(path)

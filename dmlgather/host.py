@@ -1,4 +1,4 @@
-"""The CPUs and the memory that this process may use, and the environment variables of dmlgather."""
+"""The CPUs and the memory that this process may use, and environment variables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ def cpus() -> int:
 
 
 class SettingError(ValueError):
-    """An environment variable of dmlgather has an invalid value. The message names the variable and its valid values."""
+    """An environment variable of dmlgather has an invalid value."""
 
 
 def threads() -> int:
-    """Return the maximum number of threads: DMLGATHER_NUM_THREADS if it is set, but at most the number of CPUs.
-
-    Raise SettingError if DMLGATHER_NUM_THREADS is not a positive integer.
-    """
+    """Return the maximum number of threads. Raise SettingError if DMLGATHER_NUM_THREADS is no positive integer."""
     value = os.environ.get("DMLGATHER_NUM_THREADS", "")
     if not value:
         return cpus()
@@ -36,7 +33,7 @@ def threads() -> int:
 
 
 DEBUG = "DMLGATHER_DEBUG"
-"""If this environment variable is set, unexpected errors show their tracebacks."""
+"""If this variable is set, unexpected errors show their tracebacks."""
 
 
 def is_debugged() -> bool:
@@ -45,9 +42,7 @@ def is_debugged() -> bool:
 
 
 def is_pure() -> bool:
-    """Return True if DMLGATHER_PURE is 1. NumPy then runs every plan in place of the compiled engine. Raise SettingError for an
-    invalid value.
-    """
+    """Return True if NumPy runs every plan. Raise SettingError if DMLGATHER_PURE is invalid."""
     value = os.environ.get("DMLGATHER_PURE", "")
     if value not in ("", "0", "1"):
         raise SettingError(f"DMLGATHER_PURE is {value[:40]!r}, expected 1 (NumPy runs every plan) or 0")
@@ -55,10 +50,7 @@ def is_pure() -> bool:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the number of bytes that this process can allocate without swapping. Return None if the system does not say.
-
-    `root`: the folder that contains `proc` and `sys`.
-    """
+    """Return the memory in bytes that this process can allocate without swapping. None if it is unknown."""
     free = _free_memory(root)
     return min([*_cgroup_free_bytes(root), *([] if free is None else [free])], default=None)
 
@@ -74,10 +66,9 @@ def _free_memory(root: Path) -> int | None:
 
 
 class _CgroupFiles(NamedTuple):
-    """The folder and file names that one version of Linux control groups uses to describe memory.
+    """Where one version of Linux control groups describes memory.
 
-    `folder`: the mount point. `limit`, `used`: the files with the limit and the used memory in bytes. `inactive`: the entry of
-    memory.stat that counts cached files, which the kernel can drop.
+    `inactive`: the entry of memory.stat for cached files, which the kernel can drop.
     """
 
     folder: str
@@ -90,15 +81,11 @@ _CGROUP_FILES = {
     "": _CgroupFiles("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": _CgroupFiles("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""The file names of each version of control groups, by the controller's name in /proc/self/cgroup: "" in version 2, "memory" in
-version 1.
-"""
+"""Keys are controllers in /proc/self/cgroup: "" in version 2, "memory" in version 1."""
 
 
 def _cgroup_free_bytes(root: Path) -> Iterator[int]:
-    """Yield the free bytes in each control group that limits this process's memory, from the innermost group to
-    the outermost.
-    """
+    """Yield the free bytes of each control group that limits this process's memory."""
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         for name in {*controllers.split(",")} & _CGROUP_FILES.keys():
@@ -114,7 +101,7 @@ def _cgroup_free_bytes(root: Path) -> Iterator[int]:
 
 
 def give_memory_back() -> None:
-    """Return freed memory to the operating system. glibc would otherwise keep the memory that threads have freed."""
+    """Return freed memory to the operating system. glibc keeps what threads have freed."""
     import ctypes
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

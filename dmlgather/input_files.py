@@ -1,4 +1,4 @@
-"""All files that an input consists of: the file that the user named, and the files of weights or values that it refers to."""
+"""All files that an input consists of: the named file, and the files that it refers to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from dmlgather.files import STREAMS, FileError, read_text
 
 @dataclass(frozen=True)
 class InputFiles:
-    """All files that a command reads, so that `check_spared` can protect them. Files that models refer to are looked up on
-    first use.
-
-    `inputs`: models and descriptors. They may refer to other files: an ONNX model to external data, a DxDispatch model to files
-    of initial values. These are included even if they do not exist. `alone`: files that refer to no others.
-    """
+    """All files that a command reads: `inputs`, the files that they refer to, and `alone`, which refer to none."""
 
     inputs: tuple[Path, ...]
     alone: tuple[Path, ...] = ()
@@ -32,7 +27,7 @@ class InputFiles:
 
 
 def parts(path: Path) -> tuple[Path, ...]:
-    """Return the files that an input refers to. Return an empty tuple if the input cannot be read."""
+    """Return the files that an input refers to. Return none if it cannot be read."""
     try:
         return tuple(_PARTS.get(path.suffix.lower(), _initial_values)(path))
     except (FileError, OSError, ValueError, RecursionError):  # the command reports the error when it reads the input
@@ -46,9 +41,7 @@ def _external_data(path: Path) -> Iterator[Path]:
 
 
 def _initial_values(path: Path) -> Iterator[Path]:
-    """Yield the files of a DxDispatch model's initial values. Each path is given relative to the model and to the current
-    folder.
-    """
+    """Yield the files of initial values, both relative to the model and to the current folder."""
     from dmlgather.directml.dxdispatch.jsonc import Document
 
     for name in _source_paths(Document(read_text(path)).value):
@@ -68,4 +61,4 @@ _PARTS: Mapping[str, Callable[[Path], Iterator[Path]]] = {
     ".onnx": _external_data,
     **dict.fromkeys(STREAMS, lambda _: iter(())),
 }
-"""For each suffix of an input, the function that lists the files it refers to. Files with any other suffix are JSON."""
+"""How to list the files that an input refers to, by suffix. All other suffixes are JSON."""

@@ -1,4 +1,4 @@
-"""Limits of CPU time and memory for work on one file, so that a single file cannot block the report on the others."""
+"""Limits of CPU time and memory for work on one file, so that it cannot block the report on the others."""
 
 from __future__ import annotations
 
@@ -17,36 +17,29 @@ from dmlgather.host import available_memory
 MEGABYTE = 1_000_000
 
 SECONDS = 5.0
-"""The limit of CPU time, in seconds for each megabyte of a file. A smaller file counts as one megabyte."""
+"""CPU time for each megabyte of a file."""
 
 MEMORY = 350 * MEGABYTE
-"""The limit of additional memory, in bytes for each megabyte of a file. A smaller file counts as one megabyte."""
+"""Memory in bytes for each megabyte of a file."""
 
 RESERVED_PER_CPU = 32 * MEGABYTE
-"""Address space in bytes that libraries reserve for each CPU, mostly as thread stacks, and hardly use. It is added to the
-limit.
-"""
+"""Address space in bytes that libraries reserve for each CPU, mostly for thread stacks. It is added to the limit."""
 
 NUMPY_PER_CPU = 48 * MEGABYTE
-"""Address space in bytes that NumPy reserves for each CPU when it is imported. It is added to the limit if NumPy is not
-imported yet.
-"""
+"""Address space in bytes that the import of NumPy reserves for each CPU. It is added to the limit."""
 
 REPEAT_SECONDS = 0.5
-"""LimitError is raised again after this many seconds, because Python drops exceptions in some places, such as `__del__`."""
+"""LimitError is raised again after this time, because Python drops exceptions in `__del__` and elsewhere."""
 
 
 class LimitError(BaseException):
-    """Work exceeded a limit. The message names the limit. It is not a subclass of Exception, so that `except Exception` does
-    not catch it.
-    """
+    """Work exceeded a limit. `except Exception` does not catch it."""
 
 
 class Limits(NamedTuple):
-    """Limits of CPU time and memory for work on files. A limit that is None grows with the size of the files.
+    """Limits of CPU time and additional memory (bytes). A limit that is None grows with the size of the files.
 
-    `seconds`: the limit of CPU time. `memory`: the limit of memory that is allocated after the start, in bytes. `least`: in
-    megabytes; smaller files count as this size.
+    `least`: smaller files count as this many megabytes.
     """
 
     seconds: float | None = None
@@ -55,11 +48,9 @@ class Limits(NamedTuple):
 
     @contextmanager
     def over(self, *paths: Path) -> Iterator[None]:
-        """In this context, raise LimitError when the work on these files exceeds a limit.
+        """Raise LimitError inside the block when the work on these files exceeds a limit.
 
-        The size of a folder is the sum of all files in it and in its subfolders. There are no limits on Windows, nor in threads
-        other than the main one; on macOS, only time is limited. Child processes have limits of their own, and their time does
-        not count.
+        Only the main thread is limited, and not on Windows; macOS limits only time.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -73,7 +64,6 @@ class Limits(NamedTuple):
 
 
 DEFAULT = Limits()
-"""Limits that grow with the size of the files."""
 
 
 @contextmanager
@@ -113,7 +103,7 @@ def _within_memory(memory: int) -> Iterator[None]:
 
 @contextmanager
 def _data_limited(memory: int) -> Iterator[None]:
-    """On Linux, limit the memory that this process allocates from now on to `memory` bytes."""
+    """On Linux, limit the memory that this process allocates from now on."""
     if sys.platform != "linux":
         yield
         return
@@ -131,16 +121,13 @@ def _data_limited(memory: int) -> Iterator[None]:
 
 
 def _data_bytes() -> int:
-    """Return the number of bytes that this process has allocated, about as the kernel counts them for RLIMIT_DATA."""
+    """Return the bytes that this process has allocated, about as RLIMIT_DATA counts them."""
     with open("/proc/self/statm", encoding="ascii") as status:  # noqa: PTH123 # faster than Path.open
         return int(status.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _size(path: Path, depth: int = 2) -> int:
-    """Return the size of a file in bytes, or of all files in a folder and its subfolders. Return 0 if it cannot be read.
-
-    `depth`: how many levels of folders are entered.
-    """
+    """Return the bytes of a file, or of all files in `depth` levels of folders. 0 if it cannot be read."""
     try:
         info = path.stat()
         if not stat.S_ISDIR(info.st_mode):

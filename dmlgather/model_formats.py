@@ -1,6 +1,4 @@
-"""Recognition of model formats by a file's content. If a command cannot read a file, its error can say what the file is and
-what to do.
-"""
+"""Recognition of model formats by content, for errors about files that cannot be read."""
 
 from __future__ import annotations
 
@@ -13,24 +11,23 @@ from typing import BinaryIO, NamedTuple
 from dmlgather.files import FileError, open_regular
 
 HEAD = 4096
-"""Text patterns are matched with this many bytes at the start of a file."""
+"""Bytes of a file that text patterns are matched with."""
 
 MOST_FIELDS = 64
-"""At most this many fields of a protobuf message are read, because a TensorFlow graph has one for each node."""
+"""Only this many fields are read, because a TensorFlow graph has one for each node."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # protobuf's wire types
 
 _WIDTHS = {_FIXED64: 8, _FIXED32: 4}
 
 Fields = Mapping[int, int]
-"""The fields of a protobuf message: the wire type of each, by field number. Empty if a file is not a protobuf message."""
+"""The wire type of each field of a protobuf message, by field number."""
 
 
 class Format(NamedTuple):
     """A model format, and how to recognise it.
 
-    `test`: a function that returns True for a file of this format. Its arguments are the file's first bytes, and its protobuf
-    fields. `what`: the format in words. `remedy`: what to do with the file, in words; {0} stands for the file's path in quotes.
+    `test`: called with the file's first bytes and its protobuf fields. `remedy`: {0} stands for the file's quoted path.
     """
 
     test: Callable[[bytes, Fields], bool]
@@ -39,10 +36,7 @@ class Format(NamedTuple):
 
 
 def _message(required: dict[int, int], optional: dict[int, int]) -> Callable[[bytes, Fields], bool]:
-    """Return a test for protobuf messages that have all required fields, and no fields but these and the optional ones.
-
-    Both dictionaries give the wire type of each field, by field number.
-    """
+    """Return a test for protobuf messages with all required fields, and no others but the optional ones."""
     allowed = (required | optional).items()
     return lambda _, fields: required.items() <= fields.items() <= allowed
 
@@ -66,7 +60,6 @@ ONNX = Format(
     "check and explain take it, and compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare "
     f"two ONNX models, {_TWO_MODELS}",
 )
-"""The format of .onnx files."""
 
 _RUN = "onnxruntime.InferenceSession({0}).run(None, INPUTS)"
 
@@ -77,7 +70,7 @@ ONNX_REMEDIES = {
     "compare": "compare FILE --against {0} compares a DxDispatch model or descriptors with it; to compare two ONNX models, "
     + _TWO_MODELS,
 }
-"""For each command that does not take ONNX models: what to do with one, in words. {0} stands for the file's path in quotes."""
+"""The advice of commands that take no ONNX models."""
 
 FORMATS = (
     ONNX,
@@ -106,14 +99,11 @@ FORMATS = (
         "make an ONNX model of it: python -m tf2onnx.convert --graphdef {0} --output MODEL.onnx --inputs … --outputs …",
     ),
 )
-"""All formats, in the order in which they are tested."""
+"""Tested in this order."""
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return the end of an error message that says what format a file has, and what to do with the file.
-
-    Return None if the file cannot be read, or has no known format. `but`: a format that is not tested.
-    """
+    """Return the end of an error message: the format of a file, and a remedy."""
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
         fields = _fields(file, size)
@@ -127,11 +117,7 @@ def recognised(path: Path, but: Format | None = None) -> str | None:
 
 
 def onnx_model(path: Path, command: str) -> str | None:
-    """Return the end of an error message if a file is an ONNX model: it says so, and what to do instead. Otherwise, return
-    None.
-
-    `command`: the command that does not take ONNX models.
-    """
+    """Return the end of an error message if a file is an ONNX model, which `command` does not take."""
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         if ONNX.test(file.read(HEAD), _fields(file, size)):
             return f"is {ONNX.what}: {ONNX_REMEDIES[command].format(repr(str(path)))}"
@@ -139,10 +125,7 @@ def onnx_model(path: Path, command: str) -> str | None:
 
 
 def _fields(file: BinaryIO, size: int) -> dict[int, int]:
-    """Read the first fields of a protobuf message. Return an empty dictionary if the file is not a protobuf message.
-
-    If a field occurs several times, the wire type of the first one counts.
-    """
+    """Return the wire types of a protobuf message's first fields."""
     fields, offset = dict[int, int](), 0
     for _ in range(MOST_FIELDS):
         if offset == size:
@@ -160,7 +143,7 @@ def _fields(file: BinaryIO, size: int) -> dict[int, int]:
 
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Decode a protobuf varint. Return its value and the offset of its end, or (0, 0) if the bytes are no varint."""
+    """Return the value of a protobuf varint and the offset of its end, or (0, 0) if it is invalid."""
     value = 0
     for shift, byte in zip(range(0, 70, 7), data[start:], strict=False):
         value |= (byte & 0x7F) << shift

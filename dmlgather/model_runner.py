@@ -1,4 +1,4 @@
-"""Runner of DxDispatch models. It allocates and initialises the resources, then executes the commands in order."""
+"""Runner of DxDispatch models: it initialises the resources and executes the commands in order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dmlgather.wording import amount, counted
 class Dispatched:
     """Event: a dispatch has been executed.
 
-    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration, measured on the host and on the GPU. `gpu_ms` is None on a CPU.
+    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration.
     """
 
     dispatchable: str
@@ -45,10 +45,7 @@ class Dispatched:
 
 @dataclass(frozen=True)
 class Printed:
-    """Event: a print command has been executed.
-
-    `values`: the resource's contents, one-dimensional, in the data type of its initial values.
-    """
+    """Event: a print command has been executed. `values` are one-dimensional."""
 
     resource: str
     values: NDArray[Any]
@@ -68,7 +65,7 @@ Event = Dispatched | Printed | Written
 
 @dataclass(frozen=True)
 class PreparedDispatch:
-    """A dispatch that is ready to run: a compiled operator, and its buffers as byte arrays in the order of the descriptor."""
+    """A compiled operator and its buffers, as byte arrays."""
 
     dispatchable: Dispatchable
     operator: CompiledOperator
@@ -76,7 +73,7 @@ class PreparedDispatch:
     out: Any
 
     def run(self) -> None:
-        """Execute the operator once. On a GPU, launch it without waiting."""
+        """Execute the operator once. On a GPU, this only launches it."""
         self.operator.run_buffers(*self.inputs, out=self.out)
 
 
@@ -86,10 +83,8 @@ class Runner:
     def __init__(self, model: CheckedFile, device: str = "cpu", output_folder: Path = Path()) -> None:
         """Allocate and initialise the resources.
 
-        `device`: "cpu", "cuda", "cuda:N" or "reference". `output_folder`: the folder that writeFile commands write to.
-
         Raise ValueError for a model with problems, errors or refusals, FileError if initial values cannot be read, and
-        DeviceError if the device cannot be used. To check the memory before, call `check_memory` with `memory_shares`.
+        DeviceError if the device cannot be used.
         """
         if not model.ok:
             raise ValueError(f"{model.file} has problems or errors; check_file lists them")
@@ -105,10 +100,9 @@ class Runner:
         self._last_output: dict[str, tuple[Dispatchable, BufferBinding]] = {}
 
     def run(self, iterations: int = 1) -> Iterator[Event]:
-        """Execute the commands in order, each dispatch `iterations` times, and yield an event for each command.
+        """Execute the commands, each dispatch `iterations` times, and yield an event for each.
 
-        Before the first command, raise FileError if a writeFile command cannot write to the output folder, or would replace a
-        file of the model.
+        First, raise FileError if a writeFile command cannot write its file.
         """
         targets = {command.target for command in self.model.commands if isinstance(command, WriteFile)}
         for name in targets:
@@ -125,11 +119,11 @@ class Runner:
                     yield self._written(command)
 
     def host(self, resource: str) -> NDArray[np.uint8]:
-        """Return the bytes of a resource as a one-dimensional array in host memory."""
+        """Return the bytes of a resource in host memory."""
         return np.asarray(arrays.move(self.buffers[resource], self.device.memory, CPU))
 
     def values(self, resource: str) -> NDArray[Any]:
-        """Copy a resource to host memory. Return as many elements as the model's initial values have, in their type."""
+        """Return a resource in host memory, as elements of the initial values' type."""
         values = self.model.resources[resource].values
         return self.host(resource)[: values.bytes].view(dtype_of(values.data_type))
 
@@ -137,7 +131,7 @@ class Runner:
         return arrays.move(buffer, CPU, self.device.memory)
 
     def step(self, command: Dispatch) -> PreparedDispatch:
-        """Return the operator and the buffers of a dispatch command, ready to run."""
+        """Return a dispatch command, ready to run."""
         dispatchable = self.model.dispatchables[command.dispatchable]
         operator = dispatchable.desc.operator
         bound, _ = self.model.buffer_bindings(command)
@@ -186,11 +180,7 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """Return a resource as an array for a .npy file.
-
-        It has the dimensions that the command states. If the command states none, it has those of the output that was last
-        written to the resource. If no output was written, it has one dimension.
-        """
+        """Return a resource. The command states its dimensions, or else they are those of the output that it holds."""
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
         if command.resource not in self._last_output:
@@ -205,7 +195,7 @@ def _range(buffers: Mapping[str, Any], bound: BufferBinding) -> Any:
 
 
 def _owned_inputs(model: CheckedFile) -> dict[tuple[str, str], BufferBinding]:
-    """Return the buffer bindings of all inputs with the flag OWNED_BY_DML, by names of dispatchable and tensor."""
+    """Return the bindings of all OWNED_BY_DML inputs, by names of dispatchable and tensor."""
     dispatches = [command for command in model.commands if isinstance(command, Dispatch)]
     return {
         (dispatch.dispatchable, name): bound
@@ -215,11 +205,7 @@ def _owned_inputs(model: CheckedFile) -> dict[tuple[str, str], BufferBinding]:
 
 
 def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory that is needed to run `model` on all these devices at the same time.
-
-    A runner holds the resources, and copies of OWNED_BY_DML inputs. The buffers of a GPU are made in host memory first, for one
-    GPU at a time.
-    """
+    """Return the memory to run `model` on all these devices at the same time."""
     sizes = {name: resource.size for name, resource in model.resources.items()}
     shares = resource_shares(sizes, sum(bound.size for bound in _owned_inputs(model).values()), devices)
     scratch = max((resource.scratch_bytes for resource in model.resources.values()), default=0)
@@ -227,10 +213,7 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 
 
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory that resources need on each device, without the memory for reading initial values.
-
-    `sizes`: number of bytes of each resource. `owned`: number of bytes of all OWNED_BY_DML inputs.
-    """
+    """Return the memory of resources on each device. `owned`: bytes of all OWNED_BY_DML inputs."""
     total = sum(sizes.values())
     largest = max(sizes, key=sizes.__getitem__, default="")
     resources = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")

@@ -1,6 +1,4 @@
-"""Writing to standard output. All text goes through this module, so that control characters in names never reach
-the terminal.
-"""
+"""Writing to standard output. Control characters in names never reach the terminal."""
 
 from __future__ import annotations
 
@@ -12,10 +10,7 @@ from dmlgather.wording import printable
 
 
 def put(text: str) -> None:
-    """Write text to standard output. Control characters are escaped, except line breaks and tabs.
-
-    A name that may contain line breaks must first be escaped by `printable`.
-    """
+    """Write text with control characters escaped, except line breaks and tabs."""
     with _stream_in_errors():
         sys.stdout.write(text if text.isprintable() else "\n".join(map(_escaped, text.split("\n"))))
 

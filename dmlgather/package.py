@@ -1,7 +1,4 @@
-"""The version of dmlgather, the lazy import of its public names, and the packages that each extra installs.
-
-Every import of dmlgather loads this module, so it imports very little.
-"""
+"""The version, lazy imports and extras of dmlgather. Every import of the package loads this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -18,12 +15,10 @@ __version__ = "0.1.0"
 def lazy_names(
     package: str, modules: Mapping[str, str], extras: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the functions `__getattr__` and `__dir__` (PEP 562) that make a package import its public names on first use.
+    """Return `__getattr__` and `__dir__` (PEP 562) for a package that imports its public names on first use.
 
-    `package`: the name of the package. `modules`: for each public name, the module that defines it, relative to the package; ""
-    if the name is itself a module. `extras`: for names that need a third-party package, the name of this package; the extra has
-    the same name. If that package is missing, `__all__` and `dir` leave the name out, `hasattr` returns False, and `from
-    package import name` raises a ModuleNotFoundError that says what to install.
+    `modules`: the module of each public name; "" if the name is a module. `extras`: the third-party package that a name needs.
+    If it is missing, `__all__` lacks the name.
     """
     needs = extras or {}
     public: list[str] = vars(sys.modules[package])["__all__"]
@@ -64,35 +59,27 @@ def _is_installed(package: str) -> bool:
 
 
 def _called_by_from_import() -> bool:
-    """Return True if the package's `__getattr__`, which calls this function, was called by `from package import name`.
+    """Return True if the statement `from package import name` is looking up a name.
 
-    In that case, a missing name must be a ModuleNotFoundError, because the statement replaces the text of an AttributeError.
-    For `hasattr`, it must be an AttributeError.
+    The statement replaces the text of an AttributeError, so it must get a ModuleNotFoundError.
     """
     caller = sys._getframe(2).f_globals.get("__name__")
     return caller in ("importlib._bootstrap", "_frozen_importlib")
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package that an extra installs is missing. The message says what needs the package, and how to install it."""
+    """A package that an extra installs is missing."""
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:
-    """Return the error to raise if the import of a third-party package failed.
-
-    `what`: the feature that needs the package, such as "an ONNX model". `extra`: the extra that installs the package. `error`:
-    the error that the import raised.
-    """
+    """Return the error to raise if a package that `what` needs cannot be imported."""
     package = (error.name or extra).partition(".")[0]
     how = "is not installed" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
     return MissingExtraError(f"{what} needs the package {package}, which {how}: {installing(extra)}", name=package)
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs the packages of an extra.
-
-    It names the packages and not dmlgather[extra], because pip would look for dmlgather on PyPI.
-    """
+    """Return the command that installs an extra's packages. pip would look for dmlgather[extra] on PyPI."""
     import re
     from importlib import metadata
 

@@ -1,4 +1,4 @@
-"""Base classes of Pydantic models (DirectML's structures, reports), and Pydantic's errors in words that users understand."""
+"""Base classes of Pydantic models, and Pydantic's errors in words that users understand."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ _building = threading.RLock()
 
 
 class BuiltOnUse(BaseModel):
-    """A Pydantic model that builds its validator on first use. The docstrings of fields become descriptions in its
-    JSON Schema.
-    """
+    """A Pydantic model that builds its validator on first use. Its JSON Schema has the docstrings of fields."""
 
     model_config = ConfigDict(defer_build=True)
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator. Only one thread at a time does this, because Pydantic before 2.14 has no lock."""
+        """Build the validator, under a lock, because Pydantic before 2.14 has none."""
         with _building:
             depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # this function is one more frame
             return super().model_rebuild(_parent_namespace_depth=depth, **options)
@@ -46,10 +44,7 @@ class BuiltOnUse(BaseModel):
 
 
 def _descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Return the docstrings of a model's fields by field name, read from the source code.
-
-    Pydantic's `use_attribute_docstrings` would read the source at import, which is slow; only JSON Schemas need the docstrings.
-    """
+    """Return the docstrings of fields. Pydantic's `use_attribute_docstrings` would slow down every import."""
     import ast
     import inspect
     import textwrap
@@ -81,20 +76,17 @@ class Record(BuiltOnUse):
 
 
 def is_none(value: object) -> bool:
-    """Return True for None. Used as `exclude_if` of fields that JSON leaves out if they are None."""
+    """Return True for None. With `exclude_if=is_none`, JSON leaves out a field that is None."""
     return value is None
 
 
 def refusal(sentence: str) -> PydanticCustomError:
-    """Return the error that a validator raises to reject a value. Pydantic shows the sentence unchanged.
-
-    It would show the text of an ordinary ValueError behind "Value error, ".
-    """
+    """Return an error for validators that is shown without "Value error, " before it."""
     return PydanticCustomError("value_error", "{sentence}", {"sentence": sentence})
 
 
 def plainly(check: Callable[P, R]) -> Callable[P, R]:
-    """Return a validator that calls `check`, and turns its ValueError into a `refusal` with the same text."""
+    """Return a validator that calls `check` and turns its ValueError into a `refusal`."""
 
     @functools.wraps(check)
     def validator(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -126,23 +118,17 @@ EXPECTED: Mapping[str, str] = {
     "string_pattern_mismatch": "expected text of the form {pattern}",
     "finite_number": "expected a finite number",
 }
-"""The expected value in words, for each type of Pydantic's errors. {NAME} stands for a value in the error's context."""
+"""Keys are types of Pydantic's errors. {NAME} stands for a value in the error's context."""
 
 
 def expected(error: Mapping[str, Any]) -> str | None:
-    """Return what a Pydantic error expects, in words: "expected an integer". Return None if `EXPECTED` lacks its type.
-
-    `error`: an entry of `ValidationError.errors()`.
-    """
+    """Return what an entry of `ValidationError.errors()` expects, such as "expected an integer"."""
     template = EXPECTED.get(error["type"])
     return None if template is None else template.format(**error.get("ctx", {}))
 
 
 def in_words(error: Mapping[str, Any]) -> str:
-    """Return a Pydantic error as a sentence, such as "expected an integer, got 'x'". It does not contain the location.
-
-    `error`: an entry of `ValidationError.errors()`.
-    """
+    """Return an entry of `ValidationError.errors()` without its location: "expected an integer, got 'x'"."""
     kind, message, location = error["type"], error["msg"], error["loc"]
     if kind == "missing":
         return f"{location[-1]!r} is missing"
@@ -165,11 +151,7 @@ def in_words(error: Mapping[str, Any]) -> str:
 
 
 def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
-    """Return an equal ValidationError with messages that users understand. For an unknown field, the message suggests a similar
-    one.
-
-    `model`: the model that was validated.
-    """
+    """Return an equal ValidationError in plain words, with suggestions for unknown fields."""
     details: list[InitErrorDetails] = []
     misspelled: set[tuple[int | str, ...]] = set()
     entries = error.errors(include_url=False)
@@ -192,9 +174,9 @@ def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 
 
 def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
-    """Return the fields that may stand in place of the unknown field at `location`: the alias of each, by name.
+    """Return the aliases of the fields beside an unknown one, by name.
 
-    The names are in PascalCase or snake_case, as the last key of `location` is. Aliases are always in PascalCase.
+    Names are in PascalCase or snake_case, like the unknown one. Aliases are in PascalCase.
     """
     for step in location[:-1]:
         field = next((field for name, field in model.model_fields.items() if step in (name, field.alias)), None)
@@ -206,9 +188,6 @@ def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dic
 
 
 def placed(error: Mapping[str, Any]) -> str:
-    """Return a Pydantic error as "LOCATION: SENTENCE". If a key is missing, LOCATION is the object that lacks it.
-
-    `error`: an entry of `ValidationError.errors()`.
-    """
+    """Return an entry of `ValidationError.errors()` as "LOCATION: SENTENCE"."""
     steps = error["loc"][:-1] if error["type"] == "missing" else error["loc"]
     return f"{'.'.join(map(str, steps)) or 'the file'}: {in_words(error)}"

@@ -1,4 +1,4 @@
-"""Text for messages: counts, sizes, alternatives, names, paths and values; and the most similar name for a misspelled one."""
+"""Text for messages: counts, sizes, names, paths and values; and corrections of misspelled names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number with a noun: "1 entry", "2 entries", "0 files", "3 launches", "2 arrays"."""
+    """Return a number with a noun: "1 entry", "2 entries", "0 files", "3 launches"."""
     plural = (
         thing[:-1] + "ies" if thing.endswith("y") and thing[-2] not in "aeou" else thing + ("es" if thing.endswith("ch") else "s")
     )
@@ -20,7 +20,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def amount(count: int) -> str:
-    """Return a number of bytes as text with a unit: "512 bytes", "64 MiB", "1.5 GiB"."""
+    """Return a number of bytes with a unit: "512 bytes", "64 MiB"."""
     size, power = float(count), 0
     while size >= 1024 and power < len(_UNITS) - 1:
         size, power = size / 1024, power + 1
@@ -28,7 +28,7 @@ def amount(count: int) -> str:
 
 
 def bytes_of(size: str) -> int | None:
-    """Convert a text such as "2GB" to a number of bytes. Return None if the text is not a number of bytes.
+    """Return the number of bytes that a text such as "2GB" states. None for other texts.
 
     >>> bytes_of("1.5 KiB"), bytes_of("2GB"), bytes_of("much")
     (1536, 2000000000, None)
@@ -41,41 +41,39 @@ def bytes_of(size: str) -> int | None:
 
 
 def braces(sizes: Sequence[int | str]) -> str:
-    """Return sizes in braces, as DirectML's documentation writes them: "{3,2}", "{seq,2}"."""
+    """Return sizes as DirectML's documentation writes them: "{3,2}", "{seq,2}"."""
     return "{" + ",".join(printable(str(size)) for size in sizes) + "}"
 
 
 def typed(data_type: str | None, shape: Sequence[int | str | None] | None) -> str:
-    """Return a data type and a shape as text: "f32[2,?]"; "?[...]" if neither type nor rank is known."""
+    """Return a data type and a shape as text: "f32[2,?]"; "?[...]" if both are unknown."""
     sizes = "..." if shape is None else ",".join("?" if size is None else printable(str(size)) for size in shape)
     return f"{data_type or '?'}[{sizes}]"
 
 
 def alternatives(names: Iterable[object]) -> str:
-    """Return names joined by commas and "or": "INT64, INT32 or UINT32"."""
+    """Join names with commas and "or": "INT64, INT32 or UINT32"."""
     *first, last = map(str, names)
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def printable(text: str) -> str:
-    """Return a text (a name from a file) with line breaks and control characters escaped."""
+    """Escape line breaks and control characters."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_lines(text: str) -> str:
-    """Return a text of several lines with control characters escaped. All lines but the first are indented."""
+    """Escape control characters, and indent all lines but the first."""
     first, *others = map(printable, text.split("\n"))
     return "\n".join([first, *(f"  {line}" for line in others)])
 
 
 LONGEST_TEXT = 1_000
-"""A message shows at most this many characters of a text, such as a path."""
+"""In characters."""
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return a text without its middle, which "…" replaces, if it is longer than `longest` characters. Otherwise return it
-    unchanged.
-    """
+    """Replace the middle of a text of more than `longest` characters by "…"."""
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -83,7 +81,7 @@ def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def spelled(value: Any) -> str:
-    """Return a NumPy number as the shortest text that converts back to the same number. Any NaN is "nan"."""
+    """Return a NumPy number as the shortest text that converts back to it. Any NaN is "nan"."""
     if value.dtype.kind in "iu":
         return str(int(value))
     number = float(value)
@@ -93,11 +91,11 @@ def spelled(value: Any) -> str:
 
 
 LONGEST_INTEGER = 192
-"""Messages show integers of up to this many bits in full. Python refuses to print more than 4300 digits."""
+"""In bits. Python refuses to print more than 4300 digits."""
 
 
 def shown_value(value: object) -> str:
-    """Return a JSON value as text of at most 60 characters. For a Python value that JSON lacks, return the name of its type."""
+    """Return a JSON value as text of at most 60 characters. Other values are named by type."""
     if isinstance(value, list | tuple):
         return "an array"
     if isinstance(value, dict):
@@ -111,7 +109,7 @@ def shown_value(value: object) -> str:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """Return a path of keys and indices as one text: "resources.input.initialValues[3]"."""
+    """Return a path of keys and indices as text: "resources.input.initialValues[3]"."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -124,17 +122,13 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 LONGEST_NAME = 200
-"""`closest` finds no similar name for words with more characters than this."""
+"""In characters."""
 
 MOST_NAMES = 250
-"""`closest` compares a word with at most this many names."""
 
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.8) -> str | None:
-    """Return the known name that is most similar to a misspelled word. Return None if none is similar.
-
-    `cutoff`: the least similarity that counts, from 0 to 1. Only the first MOST_NAMES names are compared.
-    """
+    """Return the known name that is most similar to a misspelled word."""
     import difflib
 
     if len(word) > LONGEST_NAME:

@@ -1,7 +1,4 @@
-"""The `dmlgather` command, with one module per subcommand. Heavy modules are imported only when a subcommand needs them.
-
-Once `main` runs, Ctrl-C ends the command with exit code `INTERRUPTED`. Earlier, while Python starts, SIGINT kills the process.
-"""
+"""The `dmlgather` command, with one module per subcommand. Heavy modules are imported only when they are needed."""
 
 from __future__ import annotations
 
@@ -12,22 +9,22 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 INTERRUPTED = 128 + 2
-"""Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
+"""128 + SIGINT, as in shells."""
 
 UNREAD = 128 + 13
-"""Exit code if the program that reads the output (for example `head`) closed the pipe early: 128 + SIGPIPE, as in shells."""
+"""128 + SIGPIPE, as in shells: the program that reads the output closed the pipe early."""
 
 _pressed = False
-"""True once Ctrl-C has been pressed."""
+"""True after Ctrl-C."""
 
 _exit_code: int | None = None
-"""The exit code of the finished subcommand; None while it runs."""
+"""None while the subcommand runs."""
 
 
 def main(command: str = "dmlgather.cli.app") -> NoReturn:
     """Run the subcommand that `sys.argv` names, and exit with its code.
 
-    `command`: the name of the module with the command. Its function `run` takes the arguments and returns the exit code.
+    `command`: a module with a function `run`, which returns the exit code.
     """
     global _exit_code  # noqa: PLW0603 - one per process, like signal handlers
     try:
@@ -48,18 +45,15 @@ def main(command: str = "dmlgather.cli.app") -> NoReturn:
 
 
 def _start_fast() -> None:
-    """Make start-up faster: disable garbage collection during imports, and Pydantic's search for plugins in all installed
-    packages.
-    """
     import gc
     import os
 
     gc.set_threshold(100_000)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # Pydantic would search for them in all installed packages
 
 
 def discard(stream: object) -> None:
-    """Redirect a stream to the null device, so that flushing it at exit neither blocks nor fails."""
+    """Redirect a stream to the null device, so that flushing it neither blocks nor fails."""
     import os
 
     try:
@@ -69,10 +63,9 @@ def discard(stream: object) -> None:
 
 
 def _handle_interrupts() -> None:
-    """Install the handler of Ctrl-C (SIGINT). If the parent process has started this one with SIGINT ignored, it stays ignored.
+    """Handle Ctrl-C, unless this process was started with SIGINT ignored.
 
-    Ctrl-C raises KeyboardInterrupt until `_exit_code` is set. Afterwards, Ctrl-C ends the process with that code at once,
-    without waiting for threads and `atexit` functions.
+    Ctrl-C raises KeyboardInterrupt, or ends the process at once if `_exit_code` is set.
     """
     import atexit
     import signal

@@ -1,4 +1,4 @@
-"""The command line: the list of subcommands, and the Typer application that runs them."""
+"""The command line: the subcommands, and the Typer application that runs them."""
 
 from __future__ import annotations
 
@@ -39,19 +39,14 @@ SUBCOMMANDS: Mapping[str, str] = {
     "env": "versions, CPU engine, GPU, driver, and missing packages",
     "selftest": "compare all kernels with the reference on random plans",
 }
-"""The subcommands, each with its line in the help text. A subcommand is a function; its module has the same name, unless
-`MODULES` names another.
-"""
+"""Each with its line in the help text. The function has the same name."""
 
 MODULES = {"run": "run_model"}
-"""The module of each subcommand that is not in a module of the same name."""
+"""The module of each subcommand that has another name."""
 
 
 def build(*, lazy: bool = False) -> typer.Typer:
-    """Return the Typer application with all subcommands.
-
-    `lazy`: True to import a subcommand's module only when the subcommand is run, completed or asked for help.
-    """
+    """Return the application with all subcommands. `lazy`: import their modules only when they are needed."""
     functions = {name: (_placeholder if lazy else _function(name), line) for name, line in SUBCOMMANDS.items()}
     app = with_commands(HELP, functions, add_completion=True, group=_LazyGroup if lazy else None)
     app.callback(help=HELP)(_options)
@@ -59,7 +54,7 @@ def build(*, lazy: bool = False) -> typer.Typer:
 
 
 class _LazyGroup(TyperGroup):
-    """A group of subcommands that imports a subcommand's module when the subcommand is looked up by name."""
+    """A group that imports the module of a subcommand when it is looked up."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
@@ -85,10 +80,9 @@ def with_commands(
     add_completion: bool = False,
     group: type[TyperGroup] | None = None,
 ) -> typer.Typer:
-    """Return a Typer application with these commands. A single function becomes the command itself; several become subcommands.
+    """Return an application with these functions as commands.
 
-    `text`: the help text of the application. `functions`: by command name, the function and its line in the help text. `group`:
-    the class of the command group, if it is not TyperGroup.
+    `functions`: by command name, the function and its line in the help text.
     """
     app = typer.Typer(
         cls=group,
@@ -119,15 +113,14 @@ def _options(
 
 
 def paragraphs(function: Callable[..., int]) -> str:
-    """Return a subcommand's docstring with each paragraph on one line, because Typer wraps lines to the terminal."""
+    """Return a docstring with each paragraph on one line, because Typer wraps lines to the terminal."""
     return "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
 
 
 def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None = None, name: str = "dmlgather") -> int:
     """Run a command line, and return the exit code. This never raises.
 
-    `application`: a function that returns the Typer application. Default: dmlgather's. `name`: the command's name in help and
-    errors.
+    `application`: makes the Typer application. Default: dmlgather's.
     """
     if sys.stdout is None:
         say("dmlgather: standard output is closed")
@@ -143,7 +136,7 @@ def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None 
 
 
 def _message(error: UsageError) -> str:
-    """Return the text of a usage error. Pydantic's own messages do not show the wrong value, so they get another text."""
+    """Return the text of a usage error. Pydantic's own texts do not show the wrong value."""
     cause = error.__cause__
     if cause is None:
         return str(error.message)
@@ -162,7 +155,7 @@ def _message(error: UsageError) -> str:
 
 
 def _holders(error: UsageError) -> str:
-    """Return the end of a message about an unknown option, "; …": the subcommands that have it. Without one, return ""."""
+    """Return the subcommands that have an unknown option, as the end of a message."""
     option = getattr(error, "option_name", None)
     if option is None:
         return ""

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from dmlgather.report.formats import Output
 
 FORMATS = "text, concise, json, sarif, junit, github"
-"""The names of the report formats, as the help text lists them."""
 
 
 def providers() -> list[str]:
-    """Return the names of the providers, for the shell's completion of --provider."""
+    """Return the providers, for completion."""
     from dmlgather.onnx_checking.checked_model import Provider
 
     return list(Provider)
@@ -207,10 +206,7 @@ def _provider(name: str) -> Provider:
 
 
 def _refuse(low: Sequence[tuple[tuple[str, ...], str]], loaded: LoadedConfiguration | None) -> int:
-    """Report the feature levels that are too low for the provider, and return exit code 2.
-
-    `low`: pairs of a level's keys in the configuration (empty for the option --level) and a message.
-    """
+    """Report the levels that are too low for the provider, and return the exit code."""
     from dmlgather.wording import dotted
 
     for keys, reason in low:

@@ -50,11 +50,7 @@ JsonFile = Annotated[
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """Where a command writes its JSON: to standard output, to a file, or to both.
-
-    `printed`: True to print JSON instead of text. `file`: the file of --output. `made_from`: input files, which must not be
-    overwritten. `others`: other files that the command writes.
-    """
+    """Where a command writes its JSON. Its inputs (`made_from`) and other outputs (`others`) are never overwritten."""
 
     printed: bool
     file: Path | None = None
@@ -62,7 +58,7 @@ class JsonOutput:
     others: Iterable[Path | None] = ()
 
     def __post_init__(self) -> None:
-        """Raise an error if `file` is a folder, or would overwrite one of the files in `made_from` or `others`."""
+        """Raise an error if `file` is a folder, or would overwrite another file."""
         if self.file is None:
             return
         from dmlgather.files import check_spared
@@ -75,12 +71,12 @@ class JsonOutput:
         return self.printed or self.file is not None
 
     def write(self, data: Callable[[], object]) -> None:
-        """Write a value as JSON. `data`: a function that returns the value; it is called only if JSON was asked for."""
+        """Write a value as JSON. `data` is called only if JSON was asked for."""
         if self:
             self.write_pieces([json.dumps(data(), indent=2, allow_nan=False), "\n"])
 
     def write_pieces(self, pieces: Iterable[str]) -> None:
-        """Write a JSON text that is given in pieces, so that a large text takes little memory."""
+        """Write a JSON text in pieces, to save memory."""
         from dmlgather.files import writing
 
         flush()  # so that earlier text appears even if writing the file fails
@@ -93,12 +89,10 @@ class JsonOutput:
 
 
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True, command: str = "") -> CheckedFile:
-    """Check a DxDispatch model or a descriptor, and return it. Findings go to standard error.
+    """Check a DxDispatch model or a descriptor. Findings go to standard error.
 
-    `allow_outside`: True if the model may name files outside its folder. `executes`: True to refuse a model with commands that
-    cannot be executed. `command`: the subcommand, if it does not take ONNX models.
-
-    End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed.
+    End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed. `command`: the subcommand,
+    if it takes no ONNX models.
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
     from dmlgather.directml.dxdispatch.writing import NAME
@@ -124,10 +118,7 @@ def load(path: Path, allow_outside: bool = False, *, executes: bool = True, comm
 
 
 def refuse_onnx(path: Path, command: str) -> None:
-    """End the command with exit code 2 if the file is an ONNX model, and say what to do instead.
-
-    `command`: the subcommand that does not take ONNX models. If it is empty, do nothing.
-    """
+    """End the command with exit code 2 if the file is an ONNX model. If `command` is empty, do nothing."""
     from dmlgather.model_formats import onnx_model
 
     if command and (message := onnx_model(path, command)) is not None:
@@ -137,10 +128,7 @@ def refuse_onnx(path: Path, command: str) -> None:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The lines of a stream of descriptors that were left out because they are invalid or have other operators.
-
-    `lines`: their number. `code`: the exit code that follows; 0 if none was left out.
-    """
+    """The number of lines of a stream that were left out, and the exit code that follows."""
 
     lines: int = 0
     code: int = 0
@@ -151,11 +139,9 @@ class LeftOut:
 
 
 def read_program_file(path: Path, allow_outside: bool, command: str) -> tuple[Program, LeftOut]:
-    """Read a DxDispatch model, a descriptor or a stream of descriptors, as a program that can run and be translated.
+    """Read a DxDispatch model, a descriptor or a stream of descriptors as a program. Findings go to standard error.
 
-    Also return the number of lines of a stream that were left out; the reasons go to standard error. Raise FileError for
-    another kind of file. End the command with exit code 1 or 2 as `load` does. `command`: the subcommand, if it does not take
-    ONNX models.
+    End the command like `load`. Raise FileError for another kind of file.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
@@ -180,7 +166,7 @@ def note(text: str) -> None:
 
 
 def memory_limit(size: str | None) -> int | None:
-    """Convert the value of --memory-limit, such as "2GB", to bytes. Return None if the option is not given."""
+    """Convert the value of --memory-limit, such as "2GB", to bytes."""
     found = None if size is None else bytes_of(size)
     if size is not None and found is None:
         expected = f"expected a number of bytes such as 500MiB or 2GB, got {size!r}"
@@ -189,7 +175,7 @@ def memory_limit(size: str | None) -> int | None:
 
 
 def missing_gpu() -> str | None:
-    """Return the reason why no GPU can be used. Return None if one can."""
+    """Return the reason why no GPU can be used. None if one can."""
     from dmlgather.backends import cuda
     from dmlgather.backends.cuda.driver import DeviceError
 
@@ -201,7 +187,7 @@ def missing_gpu() -> str | None:
 
 
 def left_out(missing: str) -> None:
-    """Write to standard error that the command runs without a GPU, and the reason. `dmlgather env` shows the remedy."""
+    """Write the reason why the command runs without a GPU. `dmlgather env` shows the remedy."""
     what = re.match(r"([^;(]|\([^)]*\))*", missing)
     say(f"cuda is left out: {missing if what is None else what[0]}; `dmlgather env` says what to do")
 
@@ -210,11 +196,11 @@ OPTIONS = {
     r"\bagainst=": "--against or --save",
     r"^(?:device|opset|level) is (\S+), (expected .*)$": r"\2, got \1",  # Typer's message names the option
 }
-"""For messages about arguments of Python functions: patterns of argument names, and the command's options that replace them."""
+"""Patterns of Python arguments in messages, and the command's options that replace them."""
 
 
 def in_options(error: Exception) -> str:
-    """Return the message of an error, in which the command's options replace the arguments of Python functions."""
+    """Return the message of an error, with options in place of Python arguments."""
     text = str(error)
     for python, option in OPTIONS.items():
         text = re.sub(python, option, text)
@@ -232,26 +218,26 @@ def codes() -> list[str]:
 
 
 def operators() -> list[str]:
-    """Return the names of the operators that `levels` shows, for completion."""
+    """Return the operators of `levels`, for completion."""
     from dmlgather.directml import OPERATORS
 
     return [operator.name for operator in OPERATORS.values()]
 
 
 def feature_levels() -> list[str]:
-    """Return the names of the feature levels, for completion."""
+    """Return the feature levels, for completion."""
     from dmlgather.directml import FeatureLevel
 
     return list(map(str, FeatureLevel))
 
 
 def formats() -> list[str]:
-    """Return the names of the report formats of `check`, for completion."""
+    """Return the report formats of `check`, for completion."""
     from dmlgather.report.formats import FORMATS
 
     return list(FORMATS)
 
 
 def devices() -> list[str]:
-    """Return the names of the devices of `run`, for completion."""
+    """Return the devices of `run`, for completion."""
     return ["auto", "cpu", "cuda", "reference"]

@@ -158,7 +158,7 @@ def compare(
 
 
 def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> tuple[Path, list[str]]:
-    """Separate the file to compare from the inputs. Typer takes only A of `--inputs A B` as an input, and B as another file."""
+    """Separate the file to compare from the inputs. Typer takes B of `--inputs A B` as another file to compare."""
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
     further = [file for file in files if inputs and (file.suffix.lower() in SUFFIXES or "=" in file.name)]
@@ -176,7 +176,7 @@ def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str 
 
 
 def _hints(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> Iterator[str]:
-    """Yield advice about arguments that are no models: the option that the user probably meant."""
+    """Yield the options that the user probably meant."""
     from dmlgather.backends.devices import Device
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
@@ -210,8 +210,6 @@ def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written
 
 @dataclass(frozen=True)
 class _Task:
-    """A comparison to run: the command's arguments, with a method for each kind of file."""
-
     file: Path
     checked: CheckedFile
     devices: list[str]
@@ -222,7 +220,6 @@ class _Task:
     inputs: tuple[Path, ...] = ()
 
     def of_model(self) -> CompareReport:
-        """Compare the outputs of all dispatches of a DxDispatch model."""
         from dmlgather.comparing.dispatches import check_model_memory
         from dmlgather.comparing.tensor_files import external_outputs
 
@@ -249,10 +246,7 @@ class _Task:
         return self._save_report(case, report, external)
 
     def with_inputs(self, options: Sequence[str]) -> CompareReport:
-        """Compare on the inputs of --inputs. A descriptor is first written to a DxDispatch model that has these inputs.
-
-        `options`: the values of --inputs.
-        """
+        """Compare on the inputs of --inputs. A descriptor becomes a DxDispatch model first."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.comparing.given_inputs import descriptor_buffers, named_files, stored_inputs, with_inputs
         from dmlgather.directml.dxdispatch.model_file import check_file
@@ -284,7 +278,7 @@ class _Task:
         ]
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
-        """Compare a single descriptor on random inputs, `trials` times or until the first mismatch. Return the last report."""
+        """Compare a descriptor on random inputs until the first mismatch. Return the last report."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import random_inputs, write_single
@@ -318,11 +312,7 @@ class _Task:
     def _compare(
         self, model: CheckedFile, case: Path | None, external: Mapping[int, Sequence[StoredTensor]] | None = None
     ) -> CompareReport:
-        """Compare the outputs of every dispatch, and print each result unless `quiet`. Return the report.
-
-        `case`: the saved model, beside which the outputs are written; None to save nothing. `external`: outputs of other
-        programs to compare with, by the number of the dispatch command.
-        """
+        """Compare the outputs of every dispatch, and save them if there is a `case`."""
         from dmlgather.comparing.comparison import least_devices
         from dmlgather.comparing.dispatches import compare_model
         from dmlgather.comparing.saving import compare_report
@@ -345,7 +335,7 @@ class _Task:
 
     @staticmethod
     def _save_outputs(model: CheckedFile, case: Path, dispatch: ComparedDispatch, made_from: Sequence[Path]) -> dict[str, str]:
-        """Write the outputs of a dispatch beside the saved model `case`. Return the file names by device."""
+        """Write the outputs of a dispatch. Return the file names by device."""
         from dmlgather.comparing.saving import save_outputs
         from dmlgather.directml.dxdispatch.writing import sources
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PACKAGES = ("numpy", "pydantic", "typer", "rich")
 FOLDER = Path(__file__).parents[1]
-"""The folder of the running dmlgather package."""
 OPTIONAL = {
     "onnx": "onnx",
     "sympy": "onnx",
@@ -29,10 +28,10 @@ OPTIONAL = {
     "dask": "dask",
     "zarr": "dask",
 }
-"""Optional packages. For each, the extra of dmlgather that installs it."""
+"""For each optional package, the extra that installs it."""
 
 JUDGE = "onnxruntime"
-"""The package that runs ONNX models for `translate` and `compare`. No extra installs it."""
+"""Runs ONNX models for `translate` and `compare`. No extra installs it."""
 
 
 def env(as_json: AsJson = False, output: JsonFile = None) -> int:
@@ -52,7 +51,7 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
 
 
 def environment() -> dict[str, Any]:
-    """Return what `env` shows, as plain data in the form of `documents.Environment`."""
+    """Return the data of `env`, in the form of `documents.Environment`."""
     from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.backends.devices import processor
     from dmlgather.package import __version__
@@ -77,7 +76,7 @@ def environment() -> dict[str, Any]:
 
 
 def _here() -> str | None:
-    """Return the folder of another dmlgather in the current folder, or None. Python imports that one if it is started there."""
+    """Return the folder of another dmlgather that Python would import here."""
     folder = Path(FOLDER.name)
     return str(folder.absolute()) if (folder / "__init__.py").exists() and not folder.samefile(FOLDER) else None
 
@@ -92,9 +91,7 @@ def _engine() -> str:
 
 
 def _loaded(driver: Driver) -> tuple[str | None, Misfit | None]:
-    """Return the NVRTC library that CuPy loads, in words, or None without a usable GPU. Also return the reason if no GPU can be
-    used.
-    """
+    """Return the NVRTC library that CuPy loads, and the reason if no GPU can be used."""
     from dmlgather.backends.cuda import wheels
     from dmlgather.backends.cuda.driver import DeviceError, nvrtc, require
 

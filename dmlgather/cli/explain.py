@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 EXAMPLE = 8
-"""The size that advice about --size uses as an example."""
+"""A size in advice about --size."""
 
 MOST_DIGITS = 18
-"""The largest number of digits of a size in --size, so that it fits into 64 bits."""
+"""Numbers of this length fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
     """A node of an ONNX model with its explanation, or with the reason why there is none.
 
-    `reason`: the reason; empty if there is an explanation. `refused`: True if the reason is a broken rule.
+    `refused`: True if the reason is a broken rule.
     """
 
     node: CheckedNode
@@ -46,11 +46,7 @@ class ExplainedNode:
 
 
 def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[CheckedModel, list[ExplainedNode]]:
-    """Read an ONNX model and explain its nodes. If the model cannot be read, end the command with exit code 2.
-
-    `only`: the name of the only node to explain; None for all. `sizes`: values for sizes that the model leaves open, by name. A
-    wrong name of a node or a size is a usage error.
-    """
+    """Read an ONNX model and explain its nodes. End the command with exit code 2 if it cannot be read."""
     from dmlgather.directml.types import FeatureLevel
     from dmlgather.onnx_checking.check import check_model
 
@@ -71,9 +67,7 @@ def load_nodes(path: Path, only: str | None, sizes: Mapping[str, int]) -> tuple[
 
 
 def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
-    """Return what a diagram of the node shows, including index values that are constants in the model. Return None if the node
-    has no explanation.
-    """
+    """Return what a diagram of the node shows, with the model's constants."""
     from dmlgather.diagram.subject import MOST_VALUES
     from dmlgather.wording import printable
 
@@ -89,7 +83,7 @@ def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
 
 
 def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
-    """Return the places of nodes as text, at most `most` of them."""
+    """Return the places of the first nodes as text."""
     names = ", ".join(repr(node.place) for node in nodes[:most])
     return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
@@ -143,7 +137,7 @@ def _errors(findings: Iterable[Finding]) -> str:
 
 
 def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
-    """Yield the names of sizes that the model leaves open, in the tensors' shapes and in the values of bounds."""
+    """Yield the sizes of shapes and bounds that the model leaves open."""
     from dmlgather.wording import printable
 
     for tensor in tensors:
@@ -156,7 +150,7 @@ def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
 
 
 MOST_DRAWN = 20
-"""A diagram shows at most this many dispatchables."""
+"""Maximum number of dispatchables in one picture."""
 
 
 @limited("file")
@@ -228,12 +222,11 @@ def explain(
     if as_json:
         return 0
     blocks = [(f"dispatchable '{printable(name)}'\n" if name else "") + str(text) for name, text in explanations.items()]
-    _write(blocks, legend)
+    _write_blocks(blocks, legend)
     return 0
 
 
 def _sizes(options: list[str]) -> dict[str, int]:
-    """Convert the values of --size (NAME=SIZE) to sizes by name."""
     from dmlgather.wording import shortened
 
     sizes: dict[str, int] = {}
@@ -279,7 +272,7 @@ def _explain_nodes(
         ]
     )
     if not written.printed:
-        _write(
+        _write_blocks(
             [
                 f"{line(item.node, FeatureLevel.LEVEL_6_4)}\n{item.explanation or f'not explained: {item.reason}'}"
                 for item in nodes
@@ -289,8 +282,7 @@ def _explain_nodes(
     return 1 if errors or any(item.refused for item in nodes) else 0
 
 
-def _write(blocks: list[str], legend: bool) -> None:
-    """Write blocks of text with empty lines between them. `legend`: True to also explain the terms in them."""
+def _write_blocks(blocks: list[str], legend: bool) -> None:
     from dmlgather.diagram.explanation import legend as legend_of
     from dmlgather.diagram.explanation import printed
 
@@ -327,9 +319,6 @@ def _draw_model(checked: CheckedFile, explanations: Mapping[str, Explanation], t
 
 
 def _draw(subjects: list[Subject], target: Path, file: Path) -> None:
-    """Write a diagram to the file `target`. Raise FileError if that would overwrite the explained file or a file that it refers
-    to.
-    """
     from dmlgather.diagram import draw
     from dmlgather.files import writing
     from dmlgather.input_files import InputFiles

@@ -1,4 +1,4 @@
-"""Error reporting: an exception becomes one line on standard error and an exit code, never a traceback."""
+"""Error reporting: an exception becomes one line on standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ from dmlgather.output import flush
 from dmlgather.wording import printable
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""Typer's exception for invalid arguments. Its name differs between versions of Typer."""
+"""Typer's exception for invalid arguments. Its name differs between versions."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """Return a function that calls `function` and turns an exception into one line on standard error and an exit code.
-
-    KeyboardInterrupt and the exceptions that Typer handles are raised again.
-    """
+    """Return a function that turns exceptions into an exit code. KeyboardInterrupt and Typer's own exceptions pass."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R | int:
@@ -43,7 +40,7 @@ def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
 
 
 def say(message: object) -> None:
-    """Write one line to standard error, with control characters escaped. Do nothing if standard error is closed."""
+    """Write a line to standard error, with control characters escaped."""
     try:
         print(printable(str(message)), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -51,7 +48,7 @@ def say(message: object) -> None:
 
 
 def failed(error: BaseException) -> int:
-    """Write an exception to standard error in one line. Return the exit code for it."""
+    """Write an exception to standard error in one line. Return the exit code."""
     if isinstance(error, BrokenPipeError | SystemExit):  # SystemExit: raised by Typer if the pipe breaks while it writes help
         return UNREAD
     if is_debugged():

@@ -10,10 +10,8 @@ import typer
 from dmlgather.output import put
 
 FOLDER = Path(__file__).parents[1] / "include"
-"""The folder that contains the header. A C++ program adds it to its include path."""
 
 NAME = "dmlgather_dump.h"
-"""The file name of the header."""
 
 
 def header(

@@ -55,10 +55,7 @@ def levels(
 
 
 def table(data: dict[str, Any]) -> str:
-    """Return what an operator supports at each feature level, as text wrapped to the terminal.
-
-    `data`: a `SupportedOperator` as plain data.
-    """
+    """Return a `SupportedOperator`, given as plain data, as text wrapped to the terminal."""
     from dmlgather.report.snippets import wrapped
     from dmlgather.report.text import terminal_width
 
@@ -99,7 +96,7 @@ NEVER = "–"
 
 
 def page(names: Sequence[str]) -> str:
-    """Return a page of Markdown about these operators. `names`: names such as "DML_OPERATOR_GATHER"."""
+    """Return a page of Markdown about operators, given as "DML_OPERATOR_GATHER"."""
     return "\n\n".join(_parts(names)) + "\n"
 
 
@@ -145,7 +142,7 @@ def _lowest(name: str, takes: Callable[[Row], bool]) -> str:
 
 
 def _matrix(corner: str, columns: Sequence[str], rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
-    """Return a table in which rows with equal cells are one row."""
+    """Return a table with rows of equal cells merged."""
     merged = dict[tuple[str, ...], list[str]]()
     for row in rows:
         merged.setdefault(tuple(cell(column, row) for column in columns), []).append(row)

@@ -16,7 +16,7 @@ from dmlgather.cli.failures import say
 from dmlgather.limits import LimitError, Limits
 
 LONGEST = 10**8
-"""The largest value that --time-limit may have, in seconds."""
+"""In seconds."""
 
 TimeLimit = Annotated[
     float | None,
@@ -41,16 +41,11 @@ WorkMemory = Annotated[
 
 
 RUNS = 6.0
-"""Subcommands that run a file on many inputs need more time and memory. For them, a file counts as at least this many
-megabytes.
-"""
+"""Megabytes. Running a file on many inputs needs more time and memory, so smaller files count as this size."""
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
-    """Convert the values of --time-limit and --memory-limit to limits.
-
-    `least`: in megabytes. Without an option, the limit grows with the size of the file; a smaller file counts as this size.
-    """
+    """Convert --time-limit and --memory-limit. `least`: smaller files count as this many megabytes."""
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
@@ -60,7 +55,7 @@ def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.
 
 @contextmanager
 def within(limits: Limits, *paths: Path) -> Iterator[None]:
-    """Limit the work on these files. If it exceeds a limit, the command ends with exit code 2."""
+    """End the command with exit code 2 if the work on these files exceeds a limit."""
     try:
         with limits.over(*paths):
             yield
@@ -70,9 +65,9 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
 
 
 def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that gives a subcommand limits and the options --time-limit and --memory-limit.
+    """Return a decorator that adds --time-limit and --memory-limit to a subcommand.
 
-    `names`: the subcommand's parameters that are files. `least`: in megabytes; a smaller file gets the limits of this size.
+    `names`: its parameters that are files. `least`: smaller files count as this many megabytes.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:

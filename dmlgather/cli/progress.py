@@ -1,4 +1,4 @@
-"""Progress on standard error. On a terminal, it is a bar; otherwise, slow work writes one line with its estimated time."""
+"""Progress on standard error: a bar on a terminal. Elsewhere, slow work writes one line with its estimated time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SLOW = 10.0
-"""If the reference device is estimated to take more seconds than this, the estimate is written."""
+"""Estimates of more seconds than this are written."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show a bar while the context is open. Yield a function that updates it, or None if standard error is no terminal.
+    """Show a bar inside the block. Yield a function that updates it, or None without a terminal.
 
-    The function's arguments are the number of finished items, the number of all items, and the name of the current one.
+    The function takes the number of finished items, the number of all items, and the name of the current one.
     """
     if not sys.stderr.isatty():
         yield None
@@ -33,11 +33,7 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """Show the progress of the reference device: a bar on a terminal, otherwise the time that it takes, estimated from its
-    first elements.
-
-    `remedy`: advice for users who cannot wait that long.
-    """
+    """Show the progress of the reference device. `remedy`: advice if it is too slow."""
     from dmlgather.backends.reference import watched
 
     watcher = _Watcher(remedy)
@@ -49,7 +45,7 @@ def reference_progress(remedy: str) -> Iterator[None]:
 
 
 class _Watcher:
-    """A callback that shows the progress of runs in the reference device, one after another. Short runs show nothing."""
+    """A callback that shows the progress of runs. Short ones show nothing."""
 
     def __init__(self, remedy: str) -> None:
         self._remedy = remedy
@@ -78,14 +74,13 @@ class _Watcher:
                 )
 
     def end(self) -> None:
-        """Remove the bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
         self._bar, self._estimated = None, False
 
 
 def _bar() -> Progress:
-    """Return a progress bar. It leaves standard output alone: rich would write redirected output to standard error."""
+    """Return a progress bar that does not redirect standard output to standard error, as rich's default does."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -77,7 +77,6 @@ def _page(code: Code) -> str:
 
 
 def _show(markdown: str) -> None:
-    """Write Markdown to standard output: rendered on a terminal, otherwise as it is."""
     if not sys.stdout.isatty():
         put(markdown)
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlgather.model_runner import Event, Printed
 
 CHUNK = 4096
-"""Output is written in pieces of this many elements."""
+"""Elements that are written at a time."""
 
 
 def run(
@@ -80,7 +80,7 @@ def run(
 
 
 def _device(name: str) -> tuple[str, str | None]:
-    """Return the name of the device to run on. If `name` is "auto" and no GPU can be used, also return the reason."""
+    """Return the device to run on. If "auto" finds no GPU, also return the reason."""
     from dmlgather.backends.devices import Device
 
     if name == "auto":
@@ -93,7 +93,6 @@ def _device(name: str) -> tuple[str, str | None]:
 
 
 def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
-    """Print the events of a run as they arrive, and yield them. `quiet`: True to leave standard output to the JSON."""
     from dmlgather.model_runner import Printed
 
     for event in events:
@@ -103,7 +102,7 @@ def _shown(events: Iterable[Event], quiet: bool) -> Iterator[Event]:
 
 
 def _json(file: str, device: str, events: Iterable[Event]) -> Iterator[str]:
-    """Yield the results of a run as JSON text, in pieces, so that large resources take little memory."""
+    """Yield the results of a run as JSON text, in pieces to save memory."""
     yield f'{{\n  "file": {json.dumps(file)},\n  "device": {json.dumps(device)},\n  "commands": ['
     for number, event in enumerate(events):
         yield ",\n    " if number else "\n    "
@@ -128,7 +127,7 @@ def _json_of(event: Event) -> Iterator[str]:
 
 
 def _json_number(value: Any) -> str:
-    """Return a number as JSON text from which the same bits can be read. NaNs and infinities become strings."""
+    """Return a number as JSON text with the same bits. NaNs and infinities become strings."""
     import numpy as np
 
     text = spelled(value)
@@ -154,7 +153,7 @@ def show(event: Event) -> None:
 
 
 def printed(event: Printed) -> Iterator[str]:
-    """Yield the output of a print command in pieces, so that a large resource takes little memory."""
+    """Yield the output of a print command, in pieces to save memory."""
     values = event.values
     if event.verbose:
         width = len(str(values.size - 1))

@@ -11,7 +11,7 @@ from dmlgather.cli.common import JsonFile, JsonOutput
 
 
 class Schema(StrEnum):
-    """The kinds of documents that have a JSON Schema."""
+    """Documents that have a JSON Schema."""
 
     DESCRIPTOR = "descriptor"
     MODEL = "model"
@@ -47,7 +47,7 @@ def schema(
 
 
 def schema_of(name: Schema) -> dict[str, Any]:
-    """Return the JSON Schema of a kind of document, as plain data."""
+    """Return the JSON Schema of a document."""
     from dmlgather.directml.dxdispatch import json_schema
 
     if name is Schema.DESCRIPTOR:
@@ -58,7 +58,7 @@ def schema_of(name: Schema) -> dict[str, Any]:
 
 
 def document_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a Pydantic model or another type that Pydantic knows, as plain data."""
+    """Return the JSON Schema of a type that Pydantic knows."""
     from pydantic import TypeAdapter
 
     from dmlgather.directml.dxdispatch.json_schema import DIALECT

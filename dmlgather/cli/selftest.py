@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlgather.backends.devices import Device
 
 TRIALS = 1000
-"""The default number of random plans. Each kernel runs several of them; all take a minute or two."""
+"""Each kernel runs several of these plans; all take a minute or two."""
 
 
 def selftest(

@@ -101,9 +101,9 @@ def translate(
 
 
 class _Results:
-    """The translations of the operators and of the whole model. They are printed, or collected for JSON if `as_json`.
+    """The translations of the operators and of the whole model.
 
-    `ok`: True as long as all translations gave the same results as their originals.
+    `ok`: True as long as all gave the same results as their originals.
     """
 
     def __init__(self, as_json: bool) -> None:

@@ -1,1 +1,1 @@
-"""Comparison of devices, bit for bit: mismatches, their likely causes, and cases saved to run again."""
+"""Comparison of devices, bit for bit: mismatches, their likely causes, and saved cases."""

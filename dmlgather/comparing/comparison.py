@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ComparedCall:
-    """The inputs and options of the call that was compared, which `Comparison.save` writes to a file.
+    """The call that was compared, with inputs in host memory.
 
-    `inputs`: the inputs, in host memory. `buffers`: True if the caller passed one-dimensional buffers instead of tensors; a
-    tensor lies in its buffer at the descriptor's strides. `out_of_bounds`: the policy for indices out of range.
+    `buffers`: True if the caller passed one-dimensional buffers.
     """
 
     inputs: tuple[NDArray[Any], ...]
@@ -280,7 +279,7 @@ def is_model(value: Any) -> bool:
 
 
 def default_devices() -> tuple[list[str], str | None]:
-    """Return the names of the devices that `compare` uses by default. If "cuda" is not among them, also return the reason."""
+    """Return the default devices, and the reason if "cuda" is not among them."""
     from dmlgather.backends import cuda
 
     try:
@@ -291,17 +290,12 @@ def default_devices() -> tuple[list[str], str | None]:
 
 
 def least_devices(one_suffices: bool) -> int:
-    """Return the minimum number of devices for a comparison: 1 or 2.
-
-    `one_suffices`: True if one device is enough, because its outputs are compared with outputs of other programs, now or later.
-    """
+    """Return the minimum number of devices: one suffices if its outputs are compared with those of other programs."""
     return 1 if one_suffices else 2
 
 
 def check_devices(names: Sequence[str], least: int = 2) -> None:
-    """Raise ValueError unless `names` contains at least `least` devices, all different. Raise TypeError if `names`
-    is a string.
-    """
+    """Raise ValueError unless there are at least `least` devices, all different."""
     if isinstance(names, str):
         raise TypeError(f"devices is the text {names!r}, expected a list of names, such as ({names!r}, 'reference')")
     devices = [Device.parse(name) for name in names]
@@ -335,14 +329,12 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """Reshape an array to the descriptor's Sizes, because it may lack leading dimensions of size 1. Return a one-dimensional
-    buffer unchanged.
-    """
+    """Add leading dimensions of size 1. Buffers stay one-dimensional."""
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
 def _run(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], rank: int) -> tuple[NDArray[Any], str | None]:
-    """Run the operator. Return the output, of shape Sizes, and the message if an IndexError was raised."""
+    """Return the output, and the message if an IndexError was raised."""
     output = operator.desc.tensor(operator.desc.operator.output)
     raw = np.full((*output.sizes, output.data_type.bytes), POISON - rank, np.uint8)
     out = raw.view(output.data_type.name.lower()).reshape(output.sizes)
@@ -362,10 +354,10 @@ def _run_buffers(
 def run_over_poison(
     operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
-    """Run an operator on byte buffers, after filling its output with bytes that reveal unwritten elements (poison).
+    """Run an operator on byte buffers. Its output is filled beforehand, to reveal unwritten elements (poison).
 
-    `rank`: the number of the device in the comparison, from 0. Each device has its own fill byte, so elements that no device
-    writes differ. Return the output in host memory, of shape Sizes, and the message if an IndexError was raised.
+    Return the output in host memory, and the message of an IndexError. `rank`: the number of the device, which has its own fill
+    byte.
     """
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes
@@ -391,10 +383,7 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
 
 
 def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    """Return a `Tracer`, which finds the input element that each output element of a call must have.
-
-    `inputs`: the inputs, in host memory. `buffers`: True if all inputs are one-dimensional buffers.
-    """
+    """Return a `Tracer` for a call, with its inputs in host memory."""
 
     def is_buffer(tensor: BufferTensorDesc, array: NDArray[Any]) -> bool:
         return buffers or array.shape != tensor.sizes

@@ -1,4 +1,4 @@
-"""Differences between the outputs of two devices: the differing elements, the correct elements, and likely causes."""
+"""Differences between the outputs of two devices: the elements, their correct values, and likely causes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ from dmlgather.plan import Layout, unravel
 from dmlgather.plan.interpreter import origin_of, step_at
 
 MOST_STRETCHES = 100_000
-"""A report lists at most this many stretches (sequences of consecutive output elements that all differ)."""
 
 LOOKED_AT = 2**15
-"""A random sample has at most this many elements. The causes of a difference are searched in three samples: one of the
-differing elements, one of all output elements, and one of the input elements.
-"""
+"""Size of the random samples in which causes are searched."""
 
 Coordinates = tuple[int, ...]
 
@@ -31,8 +28,7 @@ Coordinates = tuple[int, ...]
 class Expected(NamedTuple):
     """The correct content of an output element.
 
-    `source`: the coordinates of the input element to copy; None if the fill value is correct. `element`: the correct element,
-    as an array of shape [1]; None if an error is correct. `indices`: the indices that select the input element.
+    `source`: None for the fill value. `element`: None for an error.
     """
 
     source: Coordinates | None
@@ -41,19 +37,15 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """An operator's plan, evaluated for single output elements to find their correct content. No device runs.
+    """An operator's plan, evaluated for single output elements. No device runs.
 
-    The plan is made as if all tensors were packed (row-major without gaps), so that an offset determines the coordinates.
+    The plan is made as if all tensors were packed, so that an offset determines the coordinates.
     """
 
     def __init__(
         self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]], buffer: NDArray[Any] | None = None
     ) -> None:
-        """Lower the operator to a plan over packed tensors.
-
-        `inputs`: tensors of shape Sizes and any strides, in the descriptor's order. `buffer`: the memory of InputTensor as an
-        array of shape [count], if the caller passed InputTensor as a one-dimensional buffer.
-        """
+        """Lower the operator. `buffer`: the memory of InputTensor, if it was passed in one dimension."""
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
         self._plan = lower(self._layouts)
@@ -79,33 +71,21 @@ class Tracer:
         return Expected(None, fill, read)
 
     def source_of(self, wrong: NDArray[Any], expected: Expected) -> Coordinates | None:
-        """Return the coordinates in InputTensor from which a device may have copied a wrong output element.
-
-        `wrong`: the output element, as an array of shape [1]. The coordinates are those of the only input element with the same
-        bits. Return None if no element or several elements have them, or if `wrong` is in fact the expected element.
-        """
+        """Return the coordinates of the only input element with the bits of a wrong output element, or None."""
         if expected.element is None or expected.element.tobytes() == wrong.tobytes():
             return None
         return _only_place(self._inputs[0], int(_patterns(wrong)[0]))
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
-    """Return a `Difference` for each output that differs from the first output in any bit.
-
-    `outputs`: for each device, its output as an array of the tensor's type and shape Sizes. `trace`: a function that returns a
-    `Tracer`; it is called for each output that differs, because making a tracer is slow.
-    """
+    """Return a `Difference` for each output that differs from the first one."""
     first, *others = outputs
     pairs = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
     return tuple(difference for difference in pairs if difference is not None)
 
 
 class _Pairs(NamedTuple):
-    """Elements that differ between two outputs, at least one. All fields have shape [pairs].
-
-    `numbers`: the row-major numbers of the elements in the output. `left`, `right`: the elements of the first and the other
-    device.
-    """
+    """Elements that differ between two outputs, with their row-major numbers."""
 
     numbers: NDArray[Any]
     left: NDArray[Any]
@@ -115,7 +95,7 @@ class _Pairs(NamedTuple):
         return _Pairs(*(part[at : at + 1] for part in self))
 
     def worst(self) -> _Pairs:
-        """Return the pair with the largest numeric difference; among equal ones, the first with the most differing bits."""
+        """Return the pair with the largest difference. Among equal ones, more differing bits are worse."""
         distance = _distance(self.left, self.right)
         most = np.flatnonzero(distance == distance.max())
         return self.single(int(most[np.argmax(_flipped(self.left[most], self.right[most]))]))
@@ -126,7 +106,7 @@ class _Pairs(NamedTuple):
 
 
 class _Tally:
-    """Counts of differing elements, and the stretches that they form. Both are collected from chunks of the output."""
+    """Counts of differing elements, and their stretches, collected from chunks of the output."""
 
     def __init__(self) -> None:
         self.differing = self.nans = self.zeros = self.left_out = 0
@@ -134,7 +114,7 @@ class _Tally:
         self._listed, self._end = 0, -1
 
     def add(self, pairs: _Pairs) -> None:
-        """Count the differing elements of one chunk. Chunks must be added in row-major order."""
+        """Count the differing elements of a chunk. Chunks must be added in row-major order."""
         self.differing += pairs.numbers.size
         if pairs.left.dtype.kind == "f":
             self.nans += int((np.isnan(pairs.left) & np.isnan(pairs.right)).sum())
@@ -153,14 +133,13 @@ class _Tally:
             self._listed += len(stretches[:room])
 
     def stretches(self, shape: Sequence[int]) -> tuple[Stretch, ...]:
-        """Return the stretches of differing elements, at most `MOST_STRETCHES`. `shape`: the shape of the output."""
         starts, counts = np.concatenate(self._stretches).T
         places = np.stack(unraveled(starts, shape), axis=1).tolist() if shape else [()] * starts.size
         return tuple(Stretch(first=at, elements=count) for at, count in zip(places, counts.tolist(), strict=True))
 
 
 def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
-    """Compare two outputs chunk by chunk. Yield the differing elements of each chunk that has some."""
+    """Yield the differing elements of each chunk that has some."""
     start = 0
     for left_chunk, right_chunk in zip(chunks(left), chunks(right), strict=True):
         unequal = np.flatnonzero(_patterns(left_chunk) != _patterns(right_chunk))
@@ -172,7 +151,7 @@ def _unequal(left: NDArray[Any], right: NDArray[Any]) -> Iterator[_Pairs]:
 def _difference(
     devices: tuple[str, str], left: NDArray[Any], right: NDArray[Any], trace: Callable[[], Tracer]
 ) -> Difference | None:
-    """Return the difference of two outputs, or None if they are equal. They are compared chunk by chunk to save memory."""
+    """Compare two outputs, chunk by chunk to save memory."""
     tally = _Tally()
     first: _Pairs | None = None
     worst: _Pairs | None = None
@@ -205,17 +184,14 @@ def _difference(
 def _suspected(
     devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
 ) -> tuple[SuspectedFault, ...]:
-    """Return likely causes of a difference, as far as random samples of elements give enough evidence for them.
-
-    `differing`: the number of differing elements. The device with more wrong elements in the sample is suspected.
-    """
+    """Return the causes of a difference, by random samples. The device with more wrong elements is suspected."""
     generator, size = np.random.default_rng(0), outputs[0].size
     if not run.inputs[0].size:
         return ()
     wrong = _numbered(outputs, np.sort(generator.choice(differing, min(differing, LOOKED_AT), replace=False)))
     sample = np.arange(size) if size <= LOOKED_AT else np.unique(generator.integers(0, size, LOOKED_AT))
-    wrong_values = [_patterns(_at(output, wrong)) for output in outputs]
-    sample_values = [_patterns(_at(output, sample)) for output in outputs]
+    wrong_values = [_patterns(_elements_at(output, wrong)) for output in outputs]
+    sample_values = [_patterns(_elements_at(output, sample)) for output in outputs]
     equal = sample_values[0] == sample_values[1]
     correct = run.at(wrong).right
     misses = [int((values != correct).sum()) for values in wrong_values]
@@ -223,7 +199,7 @@ def _suspected(
     data = run.inputs[0]
     places = np.arange(data.size) if data.size <= LOOKED_AT else generator.integers(0, data.size, LOOKED_AT)
     hypotheses = explained(
-        run, (wrong, wrong_values[suspect]), (sample[equal], sample_values[0][equal]), _patterns(_at(data, places))
+        run, (wrong, wrong_values[suspect]), (sample[equal], sample_values[0][equal]), _patterns(_elements_at(data, places))
     )
     return tuple(
         SuspectedFault(
@@ -241,10 +217,7 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of selected differing elements.
-
-    `ranks`: selects them by their position in the list of all differing elements; ascending.
-    """
+    """Return the row-major numbers of differing elements. `ranks`: their places among all of them, ascending."""
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
@@ -253,14 +226,13 @@ def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -
     return np.concatenate(numbers)
 
 
-def _at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements at row-major numbers, as an array with the shape of `numbers`."""
+def _elements_at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
     values: NDArray[Any] = array[tuple(unraveled(numbers, array.shape))]
     return values
 
 
 def _only_place(data: NDArray[Any], pattern: int) -> Coordinates | None:
-    """Return the coordinates of the only element with a bit pattern. Return None if no element or several elements have it."""
+    """Return the coordinates of an element with this bit pattern, if it is the only one."""
     places, start = list[int](), 0
     for chunk in chunks(data):
         places += (start + np.flatnonzero(_patterns(chunk) == pattern)[:2]).tolist()
@@ -296,8 +268,7 @@ def _flipped(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _distance(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return the absolute difference of each pair of elements. Differences of integers are exact, as uint64; others are
-    float64.
+    """Return the absolute difference of each pair of elements, exact for integers.
 
     It is 0 for two NaNs, and infinite for a NaN and a number.
     """

@@ -1,4 +1,4 @@
-"""Comparison of a model's dispatches on several devices and with outputs from elsewhere, and the memory that this takes."""
+"""Comparison of a model's dispatches on several devices, and the memory that this takes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,13 @@ from dmlgather.model_runner import PreparedDispatch, Runner, memory_shares, reso
 def check_model_memory(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[StoredTensor]] | None, limit: int | None
 ) -> None:
-    """Raise TooLargeError if `compare_model` would need more memory than is free, or more host memory than `limit` bytes."""
+    """Raise TooLargeError if `compare_model` needs more memory than is free, or more host memory than `limit` bytes."""
     shares = [*memory_shares(model, devices), *_compared_shares(model, devices, against or {})]
     check_memory(f"comparing {model.file}", shares, limit, _remedies(devices, against is not None))
 
 
 def check_descriptor_memory(subject: str, desc: OperatorDesc, devices: Sequence[str], limit: int | None) -> None:
-    """Raise TooLargeError if comparing the operator `desc` would need more memory than is free, or more host memory than
-    `limit` bytes.
-
-    Each tensor has memory of its own on each device. `subject`: what is compared, in words for the message.
-    """
+    """Raise TooLargeError if comparing an operator needs too much memory."""
     tensors = {wire_name(name): desc.tensor(name) for name in desc.operator.tensors}
     sizes = {name: tensor.total_bytes for name, tensor in tensors.items()}
     owned = sum(sizes[name] for name, tensor in tensors.items() if tensor.flags & TensorFlags.OWNED_BY_DML)
@@ -52,10 +48,7 @@ def _remedies(devices: Sequence[str], one_suffices: bool) -> list[str]:
 def _compared_shares(
     model: CheckedFile, devices: Sequence[str], against: Mapping[int, Sequence[StoredTensor]]
 ) -> Iterator[MemoryShare]:
-    """Yield the host memory that a comparison needs for copies and stored outputs, beyond the model's resources.
-
-    Dispatches are compared one after another, so the largest dispatch counts.
-    """
+    """Yield the host memory for copies and stored outputs. Only the largest dispatch counts."""
     copied = [MemoryShare(CPU, 0, "")]
     for command in model.commands:
         if isinstance(command, Dispatch):
@@ -69,20 +62,16 @@ def _compared_shares(
 
 
 def _copied(devices: Sequence[str], output: int, inputs: int) -> MemoryShare:
-    """Return the host memory for tensors that are copied from GPUs to be compared.
-
-    Each output is copied. For a mismatch, the first device's inputs are copied, too. `output`, `inputs`: their sizes in bytes.
-    """
+    """Return the host memory for outputs on GPUs, and for the first device's inputs in case of a mismatch."""
     on_gpu = [Device.parse(name).on_gpu for name in devices]
     return MemoryShare(CPU, output * sum(on_gpu) + inputs * on_gpu[0], "copies of a dispatch's tensors from GPUs")
 
 
 @dataclass(frozen=True)
 class ComparedDispatch:
-    """A dispatch command of a model, with the comparison of its outputs on all devices.
+    """A dispatch command of a model, with the comparison of its outputs.
 
-    `command`: the dispatch's number among the model's commands. On devices that use host memory, the compared outputs are views
-    of the model's resources. The next dispatch may overwrite them.
+    The outputs may be views of the model's resources, which the next dispatch overwrites.
     """
 
     command: int
@@ -97,14 +86,10 @@ def compare_model(
     *,
     one_suffices: bool = False,
 ) -> Iterator[ComparedDispatch]:
-    """Run each dispatch of `model` on every device, and yield the comparisons of their outputs.
+    """Run each dispatch of `model` on every device, and yield the comparisons. Call `check_model_memory` before.
 
-    `devices`: at least two of "cpu", "cuda", "cuda:N", "reference". Each device has its own copy of the model's resources.
-    `against`: stored outputs of other programs, by the number of the dispatch command. With them, one device is enough. A
-    dispatch that has then only one output is run but not yielded. `one_suffices`: if True, one device is enough, and every
-    dispatch is yielded.
-
-    Raise ValueError for too few devices, and the errors of `Runner`. Call `check_model_memory` before.
+    `against`: outputs of other programs, by the number of the dispatch. Without `one_suffices`, dispatches with only one output
+    are run but not yielded. Raise ValueError for too few devices, and the errors of `Runner`.
     """
     check_devices(devices, least_devices(one_suffices or against is not None))
     runners = [Runner(model, device) for device in devices]

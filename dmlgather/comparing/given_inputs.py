@@ -1,4 +1,4 @@
-"""Inputs from files (--inputs), which replace the random inputs of a descriptor or the initial values of a model."""
+"""Inputs from files (--inputs), in place of random inputs or of a model's initial values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from dmlgather.wording import alternatives, counted, printable
 REMEDY = "save the whole tensor"
 
 MOST_REORDERED = 4
-"""If files do not fit the inputs in the given order, other orders are tried. With more files than this, none is tried."""
+"""More files than this are not tried in another order."""
 
 
 def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
-    """Return the tensors that the files of --inputs can replace, by name.
+    """Return the tensors that files can replace, by name.
 
-    For a descriptor, these are its input tensors. For a model, these are the resources that a dispatch reads before any
-    dispatch writes them; the name is the resource's.
+    For a model, these are the resources that it reads before it writes them.
     """
     if model.kind == "descriptor":
         desc = model.dispatchables[""].desc
@@ -56,11 +55,7 @@ def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
 
 
 def named_files(model: CheckedFile, options: Sequence[str]) -> dict[str, Path]:
-    """Assign the files of --inputs to the inputs that they replace. Return the files by input name.
-
-    `options`: each is NAME=FILE, or FILE for the next input without a name. Raise ValueError for an unknown name, for two files
-    of one input, and for more or fewer files than inputs.
-    """
+    """Assign the values of --inputs, NAME=FILE or FILE, to inputs. Raise ValueError if they do not fit."""
     names = list(inputs_of(model))
     files = dict[str, Path]()
     unnamed = list[str]()
@@ -89,10 +84,7 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
 
 
 def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, StoredTensor]:
-    """Return the tensors in the files, by input name. Only headers and sizes of the files are read.
-
-    Raise FileError, which names the file, if a file does not fit its tensor.
-    """
+    """Return the tensors in the files. Raise FileError if one does not fit. Only headers and sizes are read."""
     tensors = inputs_of(model)
     try:
         return {name: _stored(tensors[name], file) for name, file in files.items()}
@@ -104,10 +96,7 @@ def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, St
 
 
 def _fitting_order(tensors: Mapping[str, FileTensor], files: Mapping[str, Path]) -> dict[str, Path] | None:
-    """Find an assignment of the files to the inputs in which each file fits its tensor. Return the files by input name.
-
-    Return None if no order fits, or if there are too many files to try all orders.
-    """
+    """Return the files by input in another order, if all fit."""
     for order in permutations(files.values()) if len(files) <= MOST_REORDERED else ():
         with suppress(FileError):
             found = dict(zip(files, order, strict=True))
@@ -132,10 +121,7 @@ def _stored(tensor: FileTensor, file: Path) -> StoredTensor:
 
 
 def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -> list[NDArray[Any]]:
-    """Read the files of a descriptor's inputs. Return a buffer of shape [count] for each input tensor.
-
-    Raise FileError for a file that is unreadable or does not fit.
-    """
+    """Read a descriptor's inputs into buffers. Raise FileError for a file that does not fit."""
     buffers = []
     for tensor, stored in ((desc.tensor(name), inputs[wire_name(name)]) for name in desc.operator.inputs):
         buffer = np.zeros(count(tensor) * tensor.data_type.bytes, np.uint8)
@@ -145,11 +131,7 @@ def descriptor_buffers(desc: OperatorDesc, inputs: Mapping[str, StoredTensor]) -
 
 
 def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None:
-    """Write a tensor from a file into a buffer, starting at byte `at`.
-
-    The file holds either the elements, or the whole memory with the bytes between them. In the first case, the buffer keeps its
-    bytes between the elements.
-    """
+    """Write a tensor from a file into a buffer at byte `at`."""
     if stored.start is not None:
         values, begin = stored.stored().view(np.uint8), at - stored.start
         values, place = values[max(-begin, 0) :], buffer[max(begin, 0) :]
@@ -170,7 +152,7 @@ def _copy_into(stored: StoredTensor, buffer: NDArray[np.uint8], at: int) -> None
 
 
 def with_inputs(model: CheckedFile, inputs: Mapping[str, StoredTensor]) -> CheckedFile:
-    """Return a copy of the model in which these inputs are the initial values of their resources."""
+    """Return a copy of the model with these inputs as initial values."""
     tensors = inputs_of(model)
     resources = {}
     for name, stored in inputs.items():
@@ -182,7 +164,7 @@ def with_inputs(model: CheckedFile, inputs: Mapping[str, StoredTensor]) -> Check
 
 @dataclass(frozen=True, eq=False)
 class _ValuesFromFile(Values):
-    """The initial values of a resource, in which a tensor from a file replaces part of the model's values."""
+    """The initial values of a resource, partly replaced by a tensor from a file."""
 
     data_type: DataType
     count: int

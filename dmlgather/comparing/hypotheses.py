@@ -32,39 +32,34 @@ from dmlgather.directml.validation import lower
 from dmlgather.plan import Layout, packed_strides
 
 POISON = 0xA5
-"""The first device's output is filled with this byte before a run, the output of device number n with `POISON - n`. So elements
-that were not written differ between devices.
-"""
+"""Device number n fills its output with the byte `POISON - n`, so that unwritten elements differ."""
 
 POISONED_DEVICES = 4
-"""The hypothesis "not written" knows the fill bytes of this many devices."""
+""""not written" knows the fill bytes of this many devices."""
 
 LEAST_SHARE = 0.9
-"""A hypothesis is dropped if less than this share of its predictions for differing elements is right."""
+"""A hypothesis needs this share of right predictions for differing elements."""
 
 LEAST_HITS = 2
-"""A hypothesis is dropped if it explains fewer differing elements than this."""
+"""A hypothesis must explain this many differing elements."""
 
 LEAST_EVIDENCE = 20.0
-"""A hypothesis is dropped if its evidence has fewer bits than this. By chance, one of a million (2**20) wrong hypotheses has 20
-bits.
-"""
+"""In bits. By chance, one of a million (2**20) wrong hypotheses has 20 bits."""
 
 MOST_REPORTED = 3
 """If more hypotheses than this explain equally many elements, none is reported."""
 
 MOVES = (1, 2, 3, 4, 5, 6, 7, *(1 << bits for bits in range(3, 31)))
-"""The hypothesis "output is moved" tries these distances, in positions along one dimension."""
+"""Distances that "output is moved" tries."""
 
 Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 
 
 class Hypothesis(NamedTuple):
-    """A row of the table: a kind of fault.
+    """A kind of fault.
 
-    `name`: the kind, for reports. `rule`: a function that yields the values that faults of this kind would write, each as a
-    pair of a text and a prediction. The text completes the sentence "as if …". Several predictions may have the same text. For
-    example, if an index is too high by 1, at the end of a dimension it may be clamped, wrap around or read the next row.
+    `rule`: yields texts after "as if", with the values that such a fault would write. Several may have the same text: an index
+    that is too high by 1 may be clamped, wrap around or read the next row.
     """
 
     name: str
@@ -111,7 +106,7 @@ WRONG_RULES: tuple[tuple[str, Resolve], ...] = (
     ("a negative index did not count from the end", _clipped_to_start),
     ("a negative index did not count from the end", _sent_to_end),
 )
-"""Wrong treatments of indices out of range, as pairs: the text after "as if", and the function from indices to positions."""
+"""Pairs of a text after "as if", and a wrong treatment of indices out of range."""
 
 
 def _resolved(reads: Reads) -> Iterator[tuple[str, Prediction]]:
@@ -224,10 +219,9 @@ HYPOTHESES = (
 
 @dataclass(frozen=True)
 class Explained:
-    """A fault that explains an output, with the number of sampled elements for and against it.
+    """A fault that explains an output, as a text after "as if".
 
-    `name`: the hypothesis. `words`: the fault, as a text after "as if". `differing`: the number of wrong elements that have the
-    predicted value. `contradicted`: the number of right elements that would be wrong if the device had this fault.
+    `differing`: wrong elements with the predicted value. `contradicted`: right elements that the fault would make wrong.
     """
 
     name: str
@@ -239,11 +233,9 @@ class Explained:
 def explained(
     run: OperatorRun, differing: tuple[Numbers, NDArray[Any]], right: tuple[Numbers, NDArray[Any]], sample: NDArray[Any]
 ) -> list[Explained]:
-    """Return the faults that explain most elements of a sample, or an empty list if the evidence is too weak.
+    """Return the faults that explain most elements of a sample. There are none if the evidence is too weak.
 
-    `differing`, `right`: samples of the wrong and of the right output elements. Each is a pair of arrays: row-major numbers,
-    and the bit patterns that the device wrote. `sample`: the bit patterns of InputTensor's elements, of all or of a random
-    sample.
+    `differing`, `right`: numbers of wrong and of right output elements, with their bits. `sample`: bits of input elements.
     """
     numbers, written = (np.concatenate([wrong, correct]) for wrong, correct in zip(differing, right, strict=True))
     reads, wrong = run.at(numbers), differing[0].size
@@ -273,9 +265,7 @@ def _cost(candidate: Explained) -> int:
 
 
 class _Frequencies:
-    """The number of occurrences of each bit pattern in a sample of InputTensor's elements. Frequent patterns are
-    weak evidence.
-    """
+    """How often each bit pattern occurs in a sample of the input. Frequent patterns are weak evidence."""
 
     def __init__(self, sample: NDArray[Any]) -> None:
         self._patterns, self._counts = np.unique(sample, return_counts=True)
@@ -284,12 +274,11 @@ class _Frequencies:
     def evidence(self, hits: NDArray[Any], copied: NDArray[np.bool_]) -> float:
         """Return the evidence for a fault, in bits: minus log2 of the probability that its right predictions are chance.
 
-        `hits`: the bit patterns that were predicted correctly. `copied`: True for the predictions that are copies of an input
-        element.
+        `hits`: patterns that were predicted correctly. `copied`: True for copies of input elements.
 
-        A pattern that occurs in InputTensor counts once, by its frequency. A predicted constant that is not in the sample
-        counts at each hit, with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10
-        bits; two hits of a 32-bit constant that InputTensor lacks give 2 * 32 = 64 bits.
+        A pattern of the input counts once, by its frequency. A predicted constant that is not in the sample counts at each hit,
+        with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10 bits; two hits of a
+        32-bit constant that the input lacks give 2 * 32 = 64 bits.
         """
         patterns, first, counts = np.unique(hits, return_index=True, return_counts=True)
         at = np.minimum(np.searchsorted(self._patterns, patterns), max(self._patterns.size - 1, 0))

@@ -9,10 +9,9 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 SHOWN = 2
-"""Number of differing elements that the text of a difference shows."""
 
 Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number for JSON. A float is the shortest decimal number that converts back to the same bits."""
+"""A float is the shortest decimal number that converts back to the same bits."""
 
 
 class Bits(Record):
@@ -84,7 +83,7 @@ class Mismatch(Record):
 
     @property
     def bits(self) -> tuple[str, str]:
-        """Return the element that each device wrote, as hexadecimal digits."""
+        """The element that each device wrote, as hexadecimal digits."""
         return self.found[0].bits, self.found[1].bits
 
     def __str__(self) -> str:
@@ -121,7 +120,7 @@ class SuspectedFault(Record):
     """The fault in words. They complete the sentence "as if …": "the index along dimension 0 were 1 higher"."""
 
     explains: int
-    """Number of differing elements in the sample that have the value that the fault predicts."""
+    """Number of sampled differing elements that have the value that the fault predicts."""
 
     looked_at: int
     """Number of differing elements in the sample. The sample is random, or has all differing elements."""
@@ -130,7 +129,7 @@ class SuspectedFault(Record):
     """Number of differing elements in the whole output."""
 
     contradicted: int
-    """Number of equal elements in their sample that would have another value if the device had this fault."""
+    """Number of sampled equal elements that would have another value if the device had this fault."""
 
     equal_looked_at: int
     """Number of equal elements in a random sample of the output."""

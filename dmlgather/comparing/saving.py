@@ -1,4 +1,4 @@
-"""The report of a comparison as records, and functions that write reports and outputs beside a saved model ("case")."""
+"""The report of a comparison, and files beside a saved model ("case")."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class CompareReport(Record):
 
 
 def compare_report(devices: Sequence[str], dispatches: Sequence[DispatchReport]) -> CompareReport:
-    """Return the report of a comparison on this machine. Raise DeviceError for a GPU that cannot be used."""
+    """Return the report of a comparison on this machine."""
     from dmlgather.package import __version__
 
     system, python = platform.platform(), platform.python_version()
@@ -148,12 +148,9 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if outputs of an earlier case would stay in the folder of a new case, or if an input file would be
-    overwritten.
+    """Raise FileError if outputs of an earlier case would stay, because users would take them for new ones.
 
-    Users would take the earlier outputs for outputs of the new case. `devices`: the devices that write outputs now; their
-    earlier outputs are replaced. `external`: the number of outputs of other programs that are also replaced. `made_from`: the
-    input files.
+    Outputs of these `devices`, and of `external` other programs, are replaced.
     """
     target = model_path(case)
     _check_no_other_case(target)
@@ -173,7 +170,7 @@ def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_f
 
 
 def _check_no_other_case(target: Path) -> None:
-    """Raise FileError if another case in the folder writes to the same files. For example, `a b.json` and `a_b.json` do."""
+    """Raise FileError if another case uses the same file names, such as `a b.json` and `a_b.json`."""
     if target.stem.lower().endswith(".report"):
         raise FileError(f"{target} has the name of a case's report: name the case without .report")
     prefix = beside(target, "")
@@ -188,9 +185,7 @@ def _check_no_other_case(target: Path) -> None:
 
 
 def _names_files(model: Path, prefix: str) -> bool:
-    """Return True if the model's file is readable and has a JSON string that starts with `prefix`, as the names of its files
-    do.
-    """
+    """Return True if the model has a string that starts with `prefix`, like the names of its files."""
     try:
         return f'"{prefix}' in read_text(model)
     except FileError:
@@ -212,9 +207,7 @@ def save_outputs(
 ) -> dict[str, str]:
     """Write the outputs of one dispatch beside the saved model `target`. Return the file names by device.
 
-    `outputs`: by device, arrays of shape Sizes, or None if the device raised an error. `external`: the number of outputs that
-    other programs computed. They are the last entries of `outputs`, with file names as keys. Raise FileError if a file cannot
-    be written, or if it would overwrite one of the input files `made_from`.
+    `external`: the number of outputs of other programs, which come last. Raise FileError if a file cannot be written.
     """
     endings = {
         device: _ending(device) if number < len(outputs) - external else f"against{number + external - len(outputs)}"
@@ -234,7 +227,7 @@ def save_outputs(
 
 
 def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] = ()) -> Path:
-    """Write the report beside the saved model `target`, and return the report's path. Raise FileError like `save_outputs`."""
+    """Write the report beside the saved model, and return its path."""
     name = beside(target, "report.json")
     with staged(target.parent, made_from) as stage, writing(stage / name, ()) as file:
         file.write(f"{json.dumps(report.model_dump(mode='json'), indent=2)}\n".encode())
@@ -242,11 +235,9 @@ def save_report(target: Path, report: CompareReport, made_from: Iterable[Path] =
 
 
 def buffers(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], *, described: bool) -> list[NDArray[Any]]:
-    """Copy the inputs into one-dimensional buffers at the strides of the descriptor. Bytes between elements are 0.
+    """Copy inputs into one-dimensional buffers. Raise ValueError if strides put different values at one address.
 
-    `inputs`: arrays of shape Sizes, or one-dimensional buffers. `described`: True if all inputs already are buffers. The result
-    has an array of shape [count] for each input. Raise ValueError if the strides put elements with different values at one
-    address.
+    `described`: True if all inputs already are buffers.
     """
     tensors = [(wire_name(name), desc.tensor(name)) for name in desc.operator.inputs]
     return [_buffer(name, tensor, array, described) for (name, tensor), array in zip(tensors, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""Reading of tensors from files, and the search for the files of a model's outputs in a folder."""
+"""Reading of tensors from files, and the search for a model's outputs in a folder."""
 
 from __future__ import annotations
 
@@ -27,11 +27,9 @@ from dmlgather.wording import alternatives, counted, printable
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor that is stored in a file and has not been read yet.
+    """A tensor in a file, not read yet.
 
-    `name`: the file's name in messages. `tensor`: the description of the tensor. `start`: None if the file has the tensor's
-    elements in row-major order. Otherwise the file has the tensor's memory, including bytes between the elements; `start` is
-    the byte offset of the first element, and the described strides apply.
+    `start`: the byte at which the first element is, in a file of the tensor's memory. None: the file has only the elements.
     """
 
     name: str
@@ -41,22 +39,18 @@ class StoredTensor:
 
     @property
     def bytes(self) -> int:
-        """Return the memory that `read` needs, in bytes."""
+        """The memory that `read` needs, in bytes."""
         return self.values.bytes + self.values.scratch_bytes
 
     def read(self) -> NDArray[Any]:
-        """Read the tensor. Return an array of shape Sizes. Raise FileError, which names the file, if the file
-        cannot be read.
-        """
+        """Read the tensor. Raise FileError, which names the file."""
         values = self.stored()
         if self.start is None:
             return values.reshape(self.tensor.sizes)
         return elements(values.view(np.uint8)[self.start :], self.tensor)
 
     def stored(self) -> NDArray[Any]:
-        """Read all of the file's values. Return an array of shape [count]. Raise FileError, which names the file, if it cannot
-        be read.
-        """
+        """Read all values of the file, in one dimension. Raise FileError, which names the file."""
         values = np.empty(self.values.count, dtype_of(self.values.data_type))
         try:
             self.values.write(values)
@@ -66,10 +60,9 @@ class StoredTensor:
 
 
 class FileTensor(NamedTuple):
-    """A tensor of a descriptor or a model that a file can provide: an input, or an output to compare with.
+    """A tensor that a file can provide.
 
-    `field`: the tensor's name, such as "OutputTensor". `remedy`: advice for the error about a file of another size. `bound`,
-    `resource`: in a model, the buffer binding of the tensor and the resource that it refers to.
+    `field`: its name, such as "OutputTensor". `remedy`: advice if the file has another size.
     """
 
     field: str
@@ -79,11 +72,7 @@ class FileTensor(NamedTuple):
     resource: Resource | None = None
 
     def start(self, size: int) -> int:
-        """Return the byte offset of the tensor in a file of `size` bytes. The file has either the whole resource or only the
-        tensor.
-
-        Raise FileError for any other size.
-        """
+        """Return the tensor's byte offset in a file of this size. Raise FileError for a wrong size."""
         tensor, bound, resource = self.tensor, self.bound, self.resource
         span = tensor.span * tensor.data_type.bytes
         sizes = {tensor.total_bytes: f"{self.field} with its padding", span: self.field}
@@ -97,10 +86,9 @@ class FileTensor(NamedTuple):
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-        """Return the tensor as stored in `file`. Raise FileError, which names the file, if the file does not fit the tensor.
+        """Return the tensor as stored in `file`. Raise FileError, which names the file, if it does not fit.
 
-        `name`: the file's name in messages. `dimensions`: the shape of the resource as the model's writeFile command states it,
-        if known. An array of this shape is accepted as the resource's memory.
+        `dimensions`: the shape of the whole resource in a .npy file.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -125,9 +113,7 @@ class FileTensor(NamedTuple):
 
 
 class _DispatchOutput(NamedTuple):
-    """The output of a dispatch command: its tensor, the resource that holds it, and the writeFile commands that save this
-    resource.
-    """
+    """The output of a dispatch command, and the commands that save it."""
 
     command: Dispatch
     tensor: BufferTensorDesc
@@ -137,12 +123,9 @@ class _DispatchOutput(NamedTuple):
 
 
 def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """Return outputs that another program computed and saved, by the number of the dispatch command; at least one for each
-    dispatch.
+    """Return the saved outputs of another program, by the number of the dispatch command.
 
-    `path`: a .npy, .bin or .dat file if the model has one dispatch. Otherwise a folder with such files, named as by the model's
-    writeFile commands or by `dmlgather compare --save`. Raise FileError if a file does not fit its dispatch, or if a dispatch
-    has no file.
+    `path`: a file if the model has one dispatch, else a folder. Raise FileError if one does not fit, or is missing.
     """
     targets = _targets(model)
     if not path.exists():
@@ -176,7 +159,6 @@ def _possible_names(number: int, target: _DispatchOutput) -> str:
 
 
 def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
-    """Return the output of each dispatch command, by the command's number."""
     targets = {}
     for number, output in dispatch_outputs(model).items():
         desc, resource = model.dispatchables[output.command.dispatchable].desc, model.resources[output.bound.resource]
@@ -187,9 +169,7 @@ def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
 
 
 def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
-    """Yield the files in `folder` that hold the output of a dispatch: first those of writeFile commands, then
-    those of --save.
-    """
+    """Yield the outputs of a dispatch in a folder. Those of writeFile commands come before those of --save."""
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -206,12 +186,11 @@ def _files(folder: Path) -> list[str]:
 
 
 def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
-    """Return a pattern that matches the file names of a dispatch's output as --save writes them. Group 1 is the case's name."""
+    """Return a pattern of the file names of --save. Group 1 is the case's name."""
     return re.compile(rf"(?:(.+)\.)?out{number}_{re.escape(plain(target.command.dispatchable))}(?:\.[^.]+)?\.(?:npy|bin|dat)")
 
 
 def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> None:
-    """Raise FileError if a folder holds outputs of several cases, because only one case is compared."""
     files, patterns = _files(folder), [_pattern(number, target) for number, target in targets.items()]
     cases = sorted({match[1] for name in files for pattern in patterns if (match := pattern.fullmatch(name)) and match[1]})
     if len(cases) > 1:
@@ -223,6 +202,5 @@ def _check_one_case(folder: Path, targets: Mapping[int, _DispatchOutput]) -> Non
 
 
 def _output(file: Path, name: str, target: _DispatchOutput, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-    """Return the output of a dispatch as stored in `file`. `dimensions`: the shape that a writeFile command states."""
     remedy = "run this model there again, and copy the whole file"
     return FileTensor("OutputTensor", target.tensor, remedy, target.bound, target.resource).stored(file, name, dimensions)

@@ -36,7 +36,7 @@ class BaselineError(FileError):
 
 
 def read(file: Path) -> Baseline:
-    """Read a baseline file. Raises BaselineError if `file` is missing or is not a baseline."""
+    """Read a baseline file. Raise BaselineError if it is missing or no baseline."""
     remedy = "name a file that --write-baseline wrote, or write a new file"
     try:
         data = json.loads(read_text(file, "write it anew"))
@@ -53,17 +53,17 @@ def read(file: Path) -> Baseline:
 
 
 def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
-    """Write a baseline file. Raises FileError if writing fails, or if `file` is one of the checked files `made_from`."""
+    """Write a baseline file. Raise FileError if that fails, or if `file` is in `made_from`."""
     text = json.dumps(baseline.model_dump(mode="json"), indent=1)
     with writing(file, made_from) as stream:
         stream.write(text.encode() + b"\n")
 
 
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
-    """Compare a report with a baseline. Return the report with known findings marked, and with the findings that have vanished.
+    """Return a report with known findings marked, and with the vanished ones.
 
-    `file`: the baseline's path. If the baseline counts n equal findings, the first n open ones of the report become known. A
-    finding has vanished if only the baseline has it, and its file was checked without problems or no longer exists.
+    If the baseline counts n equal findings, the first n open ones become known. A finding of the baseline has vanished if the
+    report does not have it, and its file was checked completely or no longer exists.
     """
     remaining = _counts(baseline)
     is_complete = _complete_files(report, file)
@@ -97,8 +97,7 @@ def _with_known(checked: FileReport, folder: str, remaining: Counter[Fingerprint
 def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
     """Return a new baseline with all findings of the report that are not ignored.
 
-    `file`: the path that the baseline will have; its entries name files relative to this path. `old`: the earlier baseline. Its
-    entries are kept for files that were not checked or have problems.
+    `old` entries of files that were not checked completely are kept.
     """
     folder = str(file.parent)
     counts: Counter[Fingerprint] = Counter()
@@ -115,20 +114,15 @@ def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
 
 
 def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
-    """Return a function that tells whether the report knows all findings of a file: it was checked without problems, or is
-    missing.
-
-    The function takes the name of a file as the baseline `file` states it.
-    """
+    """Return a function that is True for files that were checked without problems, or are missing."""
     complete = {named(checked.file, str(file.parent)): not checked.problems for checked in report.files}
     return lambda name: complete[name] if name in complete else not os.path.lexists(beside(name, str(file)))
 
 
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
-    """Return the identity of a finding, which stays the same when lines move. `file`: the name of its file in the baseline.
+    """Return the identity of a finding.
 
-    A descriptor may be named by the source line that creates it ("src/rows.cpp:12"). Its line and folder are then left out,
-    because lines move and folders differ between machines.
+    A subject such as "src/rows.cpp:12" loses its folder and line, because both change.
     """
     program = program_line(finding.subject)
     subject = PureWindowsPath(program[0]).name if program else finding.subject

@@ -47,9 +47,7 @@ class FileReport(Record):
     """Operators in `others` that also gather, slice, scatter or look up, with DirectML's support for each."""
 
     findings: tuple[ReportedFinding, ...] = ()
-    """The findings: broken rules of descriptors and bindings; nodes that cannot be expressed, or about which a
-    fact is unknown.
-    """
+    """Broken rules of descriptors and bindings, and nodes that cannot be expressed or about which a fact is unknown."""
 
     problems: tuple[FileProblem, ...] = ()
     """Reasons why the file, or parts of it, could not be read."""
@@ -60,14 +58,12 @@ class FileReport(Record):
     _lines: Mapping[int, str] = PrivateAttr({})
 
     def with_lines(self, lines: Mapping[int, str]) -> Self:
-        """Store the lines of standard input, because it cannot be read again. Return this report. `lines`: the lines by number
-        from 1.
-        """
+        """Store the lines of standard input, by number from 1, because it cannot be read again."""
         self._lines = lines
         return self
 
     def source(self) -> SourceLines:
-        """Return the text lines of the checked file, for excerpts in reports."""
+        """Return the lines of the checked file."""
         return SourceLines(self.file, self._lines)
 
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
@@ -77,7 +73,7 @@ class FileReport(Record):
         return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
-        """Yield each group of findings with the same cause: the `Cause`, and its findings."""
+        """Yield each cause with its findings."""
         return ((cause, [self.findings[number] for number in cause.findings]) for cause in self.causes)
 
 
@@ -146,7 +142,7 @@ class Verdicts(Record):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers that reports show, by name. Each node is counted in one of them."""
+        """The numbers that reports show, by name. Each node is counted in one of them."""
         numbers = self.model_dump()
         return {name: numbers[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
 

@@ -1,4 +1,4 @@
-"""All codes of findings (such as DML302): their rules in SARIF, and their sections of the documentation."""
+"""All codes of findings (such as DML302), with their rules in SARIF and their documentation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from dmlgather.onnx_checking.provider import codes as provider
 from dmlgather.report.rule_examples import written_out
 
 CODES: dict[str, Code] = {**directml.CODES, **dialects.CODES, **provider.CODES}
-"""All codes, by name. The codes about providers (ORT…) come last, so that reports without a provider can leave them out."""
+"""The codes about providers (ORT…) come last, so that reports without a provider can leave them out."""
 
 SOURCES = {**directml.SOURCES, **dialects.SOURCES, **provider.SOURCES}
-"""The documents that rules cite, by key. A rule's source names its documents by these keys, in brackets."""
+"""The documents that rules cite, by key. A rule's source has the keys in brackets."""
 
 PAGES = {"DML": "docs/findings.md", "EXP": "docs/expressing.md", "ORT": "docs/onnxruntime-findings.md"}
-"""The documentation page with a section about each code, by the first letters of the codes."""
+"""The page with a section about each code, by the code's letters."""
 
 INDEX = {code: number for number, code in enumerate(CODES)}
-"""The position of each code in `rules`, as SARIF results need it."""
+"""The position of each code in `rules`, for SARIF results."""
 
 
 def help_uri(code: Code) -> str | None:
-    """Return the address of the first document that a rule cites. Return None for dmlgather's own rules, and if the address
-    depends on the operator.
-    """
+    """Return the address of the first document that a rule cites, if it has one."""
     for key in re.findall(r"\[([A-Z0-9-]+)\]", code.source):
         match = re.search(r"https://\S+", SOURCES[key])
         if match:
@@ -38,9 +36,7 @@ def help_uri(code: Code) -> str | None:
 
 
 def rules(providers: bool) -> list[Any]:
-    """Return all rules as SARIF's reportingDescriptor objects, in the order of `INDEX`. `providers`: also include the rules of
-    providers.
-    """
+    """Return all rules as SARIF's reportingDescriptor objects, in the order of `INDEX`."""
     from pydantic_sarif import model as sarif
 
     descriptors = []
@@ -68,17 +64,13 @@ _HEAD = re.compile(r"\s*\*\w+\* · [^\n]*\n")
 
 
 def explanation(code: str) -> str:
-    """Return the documentation's section about a code, as Markdown: the reason for the rule and, for most codes, a failing and a
-    fixed example.
-
-    The heading, the severity and the source are left out. Wheels contain the documentation pages.
-    """
+    """Return the documentation's section about a code, as Markdown, without heading, severity and source."""
     page = PAGES[code[:3]]
     return written_out(_sections(page)[code], read_text(shipped(page)))
 
 
 def documents(code: str) -> dict[str, str]:
-    """Return the documents that a rule cites as its source, by key."""
+    """Return the documents that a rule cites, by key."""
     return {key: SOURCES[key] for key in re.findall(r"\[([A-Z0-9-]+)\]", CODES[code].source)}
 
 

@@ -45,7 +45,7 @@ def _pattern(pattern: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(plainly(_pattern))]
-"""A pattern of paths, in the syntax of .gitignore. Paths are relative to the configuration's folder."""
+"""A pattern of paths in the syntax of .gitignore, relative to the configuration's folder."""
 
 
 class Ignore(Record, strict=True):
@@ -121,17 +121,16 @@ EXPECTED: Mapping[str, tuple[str, str]] = {
         'write like ["old/", "/models/*.json"], or remove the key for all files',
     ),
 }
-"""For each key: the value that is expected, and the remedy for other values. Error messages contain both."""
+"""For each key, the expected value and the remedy for other values."""
 
 
 _BLANK = re.compile(r"\s*(#.*)?")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """Return the line number, from 1, of the TOML statement that sets a value. Return None if there is no such statement.
+    """Return the line number, from 1, of the TOML statement that sets the value at `path`.
 
-    `path`: the keys and indices that lead to the value. The statement ends the shortest prefix of `text` that parses and has
-    the value.
+    It is the end of the shortest prefix of `text` that parses and has the value.
     """
     lines = text.split("\n")
     begun = 0
@@ -157,13 +156,13 @@ def has(value: Any, path: Sequence[str | int]) -> bool:
 
 
 OWN, SHARED = "dmlgather.toml", "pyproject.toml"
-"""The names of configuration files. If a folder has both, the first one is used."""
+"""If a folder has both files, the first one is used."""
 
 TABLE = ("tool", "dmlgather")
-"""The keys of the table in pyproject.toml that contains the configuration."""
+"""The configuration's keys in pyproject.toml."""
 
 KeyPath = tuple[str | int, ...]
-"""The keys and indices that lead from a document's root to a value."""
+"""Keys and indices from a document's root to a value."""
 
 
 class ConfigurationError(Exception):
@@ -183,19 +182,16 @@ class LoadedConfiguration(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return the configuration file's folder. Paths in the configuration are relative to it."""
+        """The folder to which the configuration's paths are relative."""
         return self.file.parent
 
     def line(self, *path: str | int) -> int | None:
-        """Return the line number of a key, or None if it cannot be found."""
+        """Return the line number of a key, or None if it is not found."""
         return line_of(self.text, (*_table(self.file), *path))
 
 
 def find(folder: Path) -> LoadedConfiguration | None:
-    """Load the configuration that applies to a folder: from this folder, or from the nearest folder above it that has one.
-
-    Return None if there is none. Raises ConfigurationError if it cannot be used.
-    """
+    """Load the configuration of a folder, or of the nearest folder above. Raise ConfigurationError if it cannot be used."""
     for parent in (folder, *folder.parents):
         for name in (OWN, SHARED):
             file = parent / name
@@ -212,10 +208,9 @@ def _relative_to_cwd(file: Path) -> Path:
 
 
 def load(file: Path, display_path: Path | None = None, required: bool = True) -> LoadedConfiguration | None:
-    """Load a configuration file. Raises ConfigurationError if it cannot be used.
+    """Load a configuration file. Raise ConfigurationError if it cannot be used.
 
-    `display_path`: the name of the file in messages. `required`: False to return None for a pyproject.toml without dmlgather's
-    table.
+    `required`: False to return None for a pyproject.toml without dmlgather's table.
     """
     display_path = display_path or file
     table = _table(file)
@@ -256,7 +251,6 @@ def _syntax(file: Path, message: str) -> str:
 
 
 def _problems(error: ValidationError, file: Path, text: str, document: Any, table: tuple[str, ...]) -> Iterator[str]:
-    """Yield a message for each of Pydantic's errors, with the line of the key. If a key is missing, the line is its table's."""
     for item in error.errors(include_url=False):
         steps = tuple(step for step in item["loc"] if step != "[key]")
         path: KeyPath = (*table, *steps)

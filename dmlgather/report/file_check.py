@@ -26,21 +26,19 @@ if TYPE_CHECKING:
     from dmlgather.directml.dxdispatch.model_file import CheckedFile
 
 SUFFIXES = (".json", *STREAMS, ".onnx", ".ort", ".xml")
-"""The suffixes of files that a search in folders finds. Files with .ort and .xml are not checked, but counted as skipped."""
+"""Files that a search in folders finds. Those with .ort and .xml count as skipped."""
 
 NO_IR = (
     "OpenVINO IRs are neither checked nor explained: dg.openvino has OpenVINO's functions, and dg.openvino.run_layer runs a "
     "single layer of an IR"
 )
-"""The problem that reports state for an .xml file (an OpenVINO model)."""
+"""The problem of an .xml file, an OpenVINO model."""
 
 
 class CheckOptions(NamedTuple):
     """Options for the check of one file.
 
-    `allow_outside`: True if a model may name files outside its folder. `include_host`: True to also judge nodes of ONNX models
-    that only compute shapes, bounds and conditions. `provider`: the program that runs ONNX models on DirectML, if it is to be
-    checked. `limits`: limits of time and memory.
+    `allow_outside`: a model may name files outside its folder. `include_host`: also judge nodes that only compute shapes.
     """
 
     allow_outside: bool = False
@@ -50,10 +48,7 @@ class CheckOptions(NamedTuple):
 
 
 def file_report(path: Path, level: FeatureLevel, options: CheckOptions) -> Checked:
-    """Check a file at a feature level. Return its report, and True if it is neither a model nor a descriptor.
-
-    This never raises. If the file exceeds the limits of time or memory, or causes an internal error, the report has a problem.
-    """
+    """Check a file. This never raises: exceeded limits and internal errors become problems of the report."""
     try:
         with options.limits.over(path):
             return _checked(path, level, options)
@@ -98,9 +93,7 @@ def _check_onnx(path: Path, level: FeatureLevel, options: CheckOptions) -> Check
 
 
 def stdin_report(level: FeatureLevel, allow_outside: bool = False) -> Checked:
-    """Check standard input. Return as `file_report` does. `allow_outside`: True if a model may name files outside the current
-    folder.
-    """
+    """Check standard input, like `file_report`."""
     from dmlgather.directml.dxdispatch.descriptor_lines import check_stdin
 
     checked = check_stdin(sys.stdin.buffer, level, allow_outside)
@@ -121,23 +114,17 @@ def _json(checked: CheckedFile, level: FeatureLevel) -> Checked:
 
 
 def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
-    """Return a sort key that orders problems by line and column. Problems without a line come last."""
     return problem.line is None, problem.line or 0, problem.column or 0
 
 
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
-    """Convert findings to findings of a report, with status OPEN.
-
-    `named`: True if the subjects of the findings are names of descriptors, which may be lines of a program ("src/rows.cpp:12").
-    """
+    """Convert findings. `named`: their subjects may be lines of a program."""
     reported = map(ReportedFinding.of_located, findings)
     return tuple(map(_with_program_line, reported) if named else reported)
 
 
 def _with_program_line(finding: ReportedFinding) -> ReportedFinding:
-    """If a finding's subject is a line of a program ("src/rows.cpp:12"), add the line to the finding. The file becomes relative
-    to the current folder.
-    """
+    """If the subject is a line of a program ("src/rows.cpp:12"), add it to the finding."""
     created = ProgramLine.of(finding.subject)
     return finding if created is None else finding.model_copy(update={"created": created, "subject": str(created)})
 
@@ -158,10 +145,9 @@ def _model(checked: CheckedModel, level: FeatureLevel) -> FileReport:
 
 
 Checked = tuple[FileReport, bool]
-"""The report of a file, and True if the file is neither a model nor a descriptor."""
+"""A file's report, and True if the file is neither a model nor a descriptor."""
 
 Files = Sequence[tuple[Path, FeatureLevel, CheckOptions]]
-"""The files to check, each with its feature level and options."""
 
 Note = Callable[[str], None]
 """A function that shows a message to the user."""
@@ -172,35 +158,32 @@ def no_note(note: str) -> None:
 
 
 FILES_PER_WORKER = 3_000
-"""The number of files that one process checks in the time that a worker process takes to start."""
+"""As many files as one process checks while another one starts."""
 
 MOST_PROCESSES = 4
-"""The maximum number of processes, unless the user states another. Each takes about 60 MB."""
+"""The default maximum. Each process takes about 60 MB."""
 
 BATCH = 100
-"""The number of files that a process takes at a time. If it is small, all processes end at about the same time."""
+"""Files that a process takes at a time. With few, all processes end at about the same time."""
 
 
 def check_all(files: Files, jobs: int | None = 1, note: Note = no_note) -> list[Checked]:
-    """Check files, in several processes if there are many. Return the results in the order of the files.
+    """Check files, with one worker process for each `FILES_PER_WORKER`.
 
-    `jobs`: the maximum number of processes, including this one. None for one per CPU, at most `MOST_PROCESSES`. For each
-    `FILES_PER_WORKER` files, one worker process is started. `note`: called with a message if a worker cannot be started.
+    `jobs`: the maximum number of processes, with this one. None: one per CPU, at most `MOST_PROCESSES`.
     """
     workers = min(len(files) // FILES_PER_WORKER, (min(cpus(), MOST_PROCESSES) if jobs is None else jobs) - 1)
     return _check_with_workers(files, workers, note) if workers > 0 else _check(files)
 
 
 def reduce_garbage_collection() -> None:
-    """Make garbage collections rare. They would free little: a process that checks files and then ends keeps nearly all of its
-    objects.
-    """
+    """Make garbage collections rare. A process that only checks files keeps nearly all of its objects."""
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
 
 
 def serve() -> None:
-    """Run a worker process: read batches of files from standard input, and write their reports to standard output."""
+    """Run a worker process: read batches of files from standard input, and write their reports."""
     reduce_garbage_collection()
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     while (files := _receive(sys.stdin.buffer)) is not None:
@@ -215,7 +198,6 @@ def _send(value: Any, pipe: Any) -> None:
 
 
 def _receive(pipe: Any) -> Any:
-    """Read an object that the other process has sent. Return None if it has closed the pipe."""
     import pickle
 
     try:
@@ -229,9 +211,9 @@ def _check(files: Files) -> list[Checked]:
 
 
 def _check_with_workers(files: Files, workers: int, note: Note) -> list[Checked]:
-    """Check batches of files in several processes: in workers from the front of the list, in this process from its back.
+    """Check files: workers start at the front of the list, this process at its back.
 
-    If a worker dies or cannot be started, this process checks the worker's batches, too.
+    It also checks the batches of workers that die or cannot be started.
     """
     batches = {start: files[start : start + BATCH] for start in range(0, len(files), BATCH)}
     queue = deque(batches)
@@ -260,10 +242,7 @@ def _check_queue(batches: dict[int, Files], queue: deque[int], results: dict[int
 
 
 class _WorkerProcess:
-    """A Python process that checks batches of files, and the thread that sends them and receives the reports.
-
-    Leaving the context ends the process.
-    """
+    """A child process that checks batches of files, and the thread that serves it."""
 
     def __init__(self, batches: dict[int, Files], queue: deque[int], results: dict[int, list[Checked]]) -> None:
         self._batches, self._queue, self._results = batches, queue, results

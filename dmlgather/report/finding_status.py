@@ -1,4 +1,4 @@
-"""The status of a finding (open, known, ignored), and causes: groups of findings that one change may fix."""
+"""The status of a finding (open, known, ignored), and groups of findings that one change may fix."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProgramLine(Record):
 
     @classmethod
     def of(cls, name: str) -> ProgramLine | None:
-        """Return the source line that a descriptor's name states, such as "src/rows.cpp:12". Return None for other names."""
+        """Return the source line in a descriptor's name, such as "src/rows.cpp:12". None for other names."""
         place = program_line(name)
         file = program_file(place[0]) if place else None
         return cls(file=file, line=place[1]) if place and file and place[1] else None
@@ -62,14 +62,12 @@ class ReportedFinding(LocatedFinding):
 
     @classmethod
     def of_located(cls, finding: LocatedFinding, status: FindingStatus = FindingStatus.OPEN, reason: str = "") -> ReportedFinding:
-        """Return `finding` with a status."""
+        """Return a finding with a status."""
         return cls.model_construct(**{**finding.__dict__, "standing": status, "reason": reason})
 
     @property
     def head(self) -> str:
-        """Return the place to look at first: FILE:LINE of the program that creates the descriptor, if known;
-        otherwise `place`.
-        """
+        """The place to look at first: FILE:LINE of the program that creates the descriptor, or else `place`."""
         return self.place if self.created is None else str(self.created)
 
     def __str__(self) -> str:
@@ -79,7 +77,7 @@ class ReportedFinding(LocatedFinding):
 
     @property
     def remark(self) -> str:
-        """Return the finding's status as a text to append to it. The text is empty for an open finding."""
+        """The finding's status as a text to append. Empty for an open finding."""
         if self.status is FindingStatus.KNOWN:
             return " (known: in the baseline)"
         return f" (ignored: {self.reason})" if self.status is FindingStatus.IGNORED else ""
@@ -136,13 +134,13 @@ class UnusedIgnore(Record):
 
 
 UNKNOWN = ("EXP301", "EXP302")
-"""The codes of findings that say that a model does not determine a fact, such as a size."""
+"""Codes of findings about facts that a model leaves open."""
 
 _DECIDES = re.compile(r"(?<!\w)('[^']*')(?=, an input of the graph)|(?<=input )('[^']*')")
-"""A pattern that finds, in a finding's text, the name of the model input that determines a value."""
+"""Finds the name of the model input that determines a value."""
 
 _EXAMPLE = " (with "
-"""Findings with example sizes in their text have this before them."""
+"""Stands before example sizes at the end of a finding's text."""
 
 _NODE_SPECIFIC = (
     (re.compile(r"""(?<!\w)'[^']*'|"[^"]*\""""), "''"),
@@ -150,8 +148,9 @@ _NODE_SPECIFIC = (
     (re.compile(r"\[[^][]*\]"), "[]"),
     (re.compile(r"(?<![\w.])(?<!\w-)-?\d+(?!\w)"), "0"),
 )
-"""Patterns of names, shapes and numbers, and their replacements. After the replacement, findings about different nodes with the
-same cause have equal texts. Matching takes linear time, because a hostile file may have long texts.
+"""Replacements of names, shapes and numbers. After them, findings with the same cause have equal texts.
+
+Matching takes linear time, because a hostile file may have long texts.
 """
 
 
@@ -177,11 +176,7 @@ class Cause(Record):
 
 
 def causes(findings: Sequence[ReportedFinding], of_model: bool) -> tuple[Cause, ...]:
-    """Group a file's findings by cause. The causes are in the order of their first findings.
-
-    `of_model`: True for an ONNX model. Only findings about nodes of ONNX models are grouped; any other finding is a cause of
-    its own.
-    """
+    """Group a file's findings by cause. Only findings about nodes of ONNX models are grouped."""
     grouped: dict[Hashable, list[int]] = {}
     for number, finding in enumerate(findings):
         grouped.setdefault(_cause_key(finding) if of_model and finding.subject else number, []).append(number)

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ROOT = "%SRCROOT%"
-"""SARIF's name for the folder that URIs are relative to (`paths.repository`)."""
+"""SARIF's name for the folder that URIs are relative to."""
 
 MOST_LOCATIONS = 1_000
-"""GitHub accepts at most this many locations of a result. Source: GitHub's documentation, "SARIF support for code scanning"."""
+"""GitHub's limit for the locations of a result. Source: its documentation, "SARIF support for code scanning"."""
 
 
 def sarif_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as a SARIF log with one run.
+    """Yield the report as a SARIF log.
 
-    File names may contain bytes that are not UTF-8. These are percent-encoded in URIs, and escaped in messages.
+    Bytes of file names that are not UTF-8 are percent-encoded in URIs, and escaped in messages.
     """
     from pydantic_sarif import model as sarif
 
@@ -87,8 +87,7 @@ def _run(report: CheckReport, folder: str) -> Any:
 def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
     """Return the SARIF result for findings with the same cause.
 
-    Code scanning shows only one location of a result, so it is that of the first finding. The others are related locations. For
-    a descriptor in a dump, the location is in the program, and the place in the dump is a related location.
+    Code scanning shows only one location, that of the first finding. The others are related locations.
     """
     from pydantic_sarif import model as sarif
 
@@ -145,9 +144,7 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
 
 
 def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
-    """Return the file, line and column that a format shows. For a descriptor in a dump, they are in the program that creates
-    it.
-    """
+    """Return the place to show. For a dumped descriptor, it is in the program that creates it."""
     created = item.created if isinstance(item, ReportedFinding) else ProgramLine.of(getattr(item, "subject", ""))
     return (item.file, item.line, getattr(item, "column", None)) if created is None else (created.file, created.line, None)
 
@@ -164,9 +161,9 @@ def _location(file: str, line: int | None, column: int | None, folder: str, name
 
 
 def junit_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as a JUnit suite. It has a test case for each file, and one for each node of an ONNX model.
+    """Yield the report as a JUnit suite.
 
-    Findings that fail the check are failures, and problems are errors. All other findings are output of the test case.
+    Findings that fail the check are failures, and problems are errors. All other findings are output.
     """
     from junitparser import JUnitXml, TestSuite
 
@@ -189,7 +186,7 @@ def _cases(file: FileReport, fails: Callable[[ReportedFinding], bool]) -> Iterat
 
 
 _Split = tuple[list[ReportedFinding], list[ReportedFinding]]
-"""Two lists: the findings that fail the check, and the other findings."""
+"""The findings that fail the check, and the others."""
 
 
 def _split(findings: Iterable[ReportedFinding], fails: Callable[[ReportedFinding], bool]) -> _Split:
@@ -227,20 +224,16 @@ def _text(items: Iterable[object]) -> str:
 
 
 COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-"""The workflow command for each severity."""
 
 MOST_PLACES = 100
-"""An annotation lists at most this many places of a cause."""
+"""Places of a cause in one annotation."""
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
 def github_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as GitHub's workflow commands, which become annotations of the source code.
-
-    Each problem and each open cause is a command; that of a cause is about its first place. A known cause is a line of the log.
-    """
+    """Yield the report as GitHub's workflow commands, which become annotations of the source code."""
     folder = repository()
     for file in report.files:
         for problem in file.problems:
@@ -273,10 +266,9 @@ def _shown_in(folder: str, item: ReportedFinding | FileProblem) -> tuple[str, in
 
 
 def command(kind: str, place: tuple[str | None, int | None, int | None], title: str, message: str) -> str:
-    """Return a workflow command of GitHub Actions: ::error file=…,line=…,col=…,title=…::message.
+    """Return a workflow command: ::error file=…,line=…,col=…,title=…::message.
 
-    `kind`: "error", "warning" or "notice". `place`: file, line and column. Control characters, and characters that would end
-    the command or a property, are escaped. Source: GitHub's documentation, "Workflow commands for GitHub Actions".
+    Source: GitHub's documentation, "Workflow commands for GitHub Actions".
     """
     values = {**dict(zip(("file", "line", "col"), place, strict=True)), "title": title}
     properties = ",".join(f"{key}={escaped(value, _PROPERTY)}" for key, value in values.items() if value is not None)
@@ -284,7 +276,7 @@ def command(kind: str, place: tuple[str | None, int | None, int | None], title: 
 
 
 def escaped(value: object, replacements: dict[str, str]) -> str:
-    """Return a value as text, with characters replaced as in `replacements` and unprintable characters escaped."""
+    """Return a value as text, with replacements and with unprintable characters escaped."""
     return "".join(replacements.get(character, printable(character)) for character in str(value))
 
 
@@ -298,24 +290,20 @@ DATA: dict[str, Callable[[CheckReport], Iterator[str]]] = {
     "junit": junit_lines,
     "github": github_lines,
 }
-"""For each format that programs read, the function that yields the lines of a report."""
+"""The formats that programs read."""
 
 FORMATS = ("text", "concise", *DATA)
-"""The names of all formats."""
 
 
 class Output(NamedTuple):
-    """A report to write: a format, and the file for it. None stands for standard output."""
+    """A report to write, to standard output if `file` is None."""
 
     format: str
     file: Path | None = None
 
     @classmethod
     def parse(cls, value: str, folder: Path | None = None) -> Output:
-        """Parse the value of --output-format: "FORMAT" or "FORMAT:FILE". `folder`: the folder that FILE is relative to.
-
-        Raises ValueError for any other text.
-        """
+        """Parse "FORMAT" or "FORMAT:FILE", with FILE relative to `folder`. Raise ValueError for other texts."""
         name, colon, file = value.partition(":")
         if name not in FORMATS or (colon and not file):
             raise ValueError(
@@ -324,11 +312,7 @@ class Output(NamedTuple):
         return cls(name, (folder or Path()) / file if colon else None)
 
     def write(self, report: CheckReport, listed: NodeListing = NodeListing.WRONG, made_from: Iterable[Path] = ()) -> None:
-        """Write the report in this format. Raises FileError if the file cannot be written, or is one of the checked files
-        `made_from`.
-
-        `listed`: which nodes of ONNX models the text formats list.
-        """
+        """Write the report. Raise FileError if the file cannot be written, or is in `made_from`."""
         if self.file is not None:
             with writing(self.file, made_from) as file:
                 for line in self._lines(report, listed, text.WIDTH):
@@ -348,11 +332,7 @@ class Output(NamedTuple):
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """Return the reports to write: those with files first, then one for standard output.
-
-    If `outputs` has none for standard output, its format is github in a workflow of GitHub Actions, otherwise text. Raises
-    ValueError for two formats in one file or on standard output.
-    """
+    """Return the outputs, with one for standard output last. Raise ValueError for two formats in one place."""
     files: dict[Path | None, Output] = {}
     for output in outputs:
         first = files.setdefault(output.file, output)

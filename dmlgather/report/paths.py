@@ -1,4 +1,4 @@
-"""Conversion of paths for reports and other programs, and patterns of paths in the syntax of .gitignore."""
+"""Paths for reports and other programs, and patterns of paths in the syntax of .gitignore."""
 
 from __future__ import annotations
 
@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 
 
 def absolute(file: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a file, without "." and "..". Links are not resolved, so that names stay those that the user
-    knows.
-    """
+    """Return an absolute path without "." and "..". Links are not resolved."""
     return os.path.abspath(file)  # noqa: PTH100 # resolve follows links
 
 
 def relative(file: str, folder: str) -> str | None:
-    """Return a file's path relative to a folder, with slashes. Return None if the file is outside the folder. Links are not
-    resolved.
-    """
+    """Return a path relative to a folder, with slashes, or None outside of it."""
     path, start = absolute(file), absolute(folder)
     try:
         result = os.path.relpath(path, start)
@@ -35,9 +31,7 @@ def relative(file: str, folder: str) -> str | None:
 
 
 def named(file: str, folder: str) -> str:
-    """Return a file's path relative to a folder, with slashes; it may begin with "..". On another drive, the path
-    is absolute.
-    """
+    """Return a path relative to a folder, with slashes, perhaps with "..". On another drive, it is absolute."""
     try:
         return os.path.relpath(absolute(file), absolute(folder)).replace(os.sep, "/")
     except ValueError:  # another drive
@@ -45,10 +39,7 @@ def named(file: str, folder: str) -> str:
 
 
 def uri(file: str, folder: str) -> tuple[str, bool]:
-    """Return a file's path as a URI reference, and True if the URI is relative to `folder`.
-
-    Bytes that are not UTF-8 are percent-encoded. A file outside of `folder` gets an absolute URI.
-    """
+    """Return a file's URI, and True if it is relative to `folder`. Bytes that are not UTF-8 are percent-encoded."""
     path = relative(file, folder)
     if path is not None:
         return quote(os.fsencode(path), safe="/"), True
@@ -56,7 +47,7 @@ def uri(file: str, folder: str) -> tuple[str, bool]:
 
 
 def absolute_uri(file: str) -> str:
-    """Return a file's path as an absolute file URI."""
+    """Return a path as an absolute file URI."""
     path = Path(absolute(file)).as_posix()
     return "file://" + quote(os.fsencode(path if path.startswith("/") else f"/{path}"), safe="/:")
 
@@ -66,26 +57,22 @@ _PROGRAM_LINE = re.compile(
     r":([0-9]{1,9})",
     re.IGNORECASE,
 )
-"""A pattern for a source file and a line number. It knows the extensions of C, C++, Objective-C, CUDA, HIP, C#, Rust and
-Python.
-"""
+"""A source file of C, C++, Objective-C, CUDA, HIP, C#, Rust or Python, and a line number."""
 
 
 def program_line(name: str) -> tuple[str, int] | None:
-    """Split the name of a descriptor such as "src/rows.cpp:12", as dmlgather_dump.h writes it, into file and line.
+    """Split a descriptor's name such as "src/rows.cpp:12" into file and line.
 
-    Return None for other names. "net.weight:7" has no extension of a source file, and "see rows.cpp:12" has a space before the
-    first slash.
+    Return None for "net.weight:7" (no source file) and "see rows.cpp:12" (a space before the first slash).
     """
     match = _PROGRAM_LINE.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
 
 def program_file(name: str) -> str | None:
-    """Return a source file's name with slashes. `name`: the name as a compiler states it.
+    """Return a source file's name with slashes, relative inside the current folder.
 
-    The name is relative if the file is inside the current folder. Return None for a path with a Windows drive on another
-    system.
+    Return None for a path with a Windows drive on another system.
     """
     path = PureWindowsPath(name)
     if path.drive and os.name != "nt":
@@ -94,46 +81,39 @@ def program_file(name: str) -> str | None:
 
 
 def repository() -> str:
-    """Return the folder that paths in reports are relative to: the checkout in GitHub Actions, otherwise the current folder."""
+    """Return the folder for relative paths in reports: the checkout in GitHub Actions, else the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or str(Path.cwd())
 
 
 def beside(name: str, file: str | None) -> str:
-    """Return the path of a file called `name` in the same folder as `file`."""
+    """Return the path of a file called `name` in the folder of `file`."""
     return str(Path(file or "").parent / name)
 
 
 _SPECIAL = frozenset("*?[\\!")
-"""Characters with a special meaning in patterns."""
 
 
 class Patterns:
-    """Patterns of paths in the syntax of .gitignore, such as "old/" or "/models/*.json". Paths are relative to a folder."""
+    """Patterns of paths such as "old/" or "/models/*.json", relative to a folder."""
 
     def __init__(self, patterns: Sequence[str], folder: str) -> None:
         self._spec, self._folder = specification(patterns), folder
 
     def within(self, folder: str) -> Patterns:
-        """Return these patterns without those that match the whole `folder`. They are used to search a folder that the user has
-        named.
-        """
+        """Return the patterns without those that match the whole `folder`."""
         patterns = copy(self)
         if (name := relative(folder, self._folder)) is not None:
             patterns._spec = without_matches_of(self._spec, name)
         return patterns
 
     def match(self, file: str) -> bool:
-        """Return True if a file matches. If several patterns match, the last one decides; a pattern with "!" excludes the file
-        again.
-
-        Files outside the patterns' folder never match.
-        """
+        """Return True if a file matches. The last matching pattern decides, and "!" excludes the file again."""
         name = relative(file, self._folder)
         return name is not None and self._spec.match_file(name)
 
 
 def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """Compile patterns in the syntax of .gitignore. Raises ValueError for an empty pattern or a comment."""
+    """Compile patterns. Raise ValueError for an empty pattern or a comment."""
     from pathspec import GitIgnoreSpec
 
     spec = GitIgnoreSpec.from_lines(patterns)
@@ -144,21 +124,15 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
 
 
 def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
-    """Return the patterns without those that match a whole folder.
-
-    `folder`: the path relative to the folder of the patterns, with slashes.
-    """
+    """Return the patterns without those that match a whole folder."""
     from pathspec import GitIgnoreSpec
 
-    any_file = f"{folder}/ ".removeprefix("./")  # only patterns for the folder or for all files match this name
+    any_file = f"{folder}/ ".removeprefix("./")  # a name that only patterns for the whole folder or for all files match
     return GitIgnoreSpec([pattern for pattern in spec.patterns if not (pattern.include and pattern.match_file(any_file))])
 
 
 def root(pattern: str) -> str:
-    """Return the folder (or the file) that contains all matches of a pattern.
-
-    It is "models/old" for "/models/old/*.json", and "." for "old/", which matches at any depth.
-    """
+    """Return the folder that contains all matches of a pattern: "models/old" for "/models/old/*.json"."""
     anchored = "/" in pattern.rstrip("/")
     names = pattern.strip("/").split("/") if anchored else []
     plain = list(takewhile(lambda name: not _SPECIAL.intersection(name), names))

@@ -1,6 +1,4 @@
-"""The examples on the documentation pages about findings. Each rule has a diff from a document that breaks it to a
-fixed one.
-"""
+"""The examples on the pages about findings: a diff for each rule, from a failing to a fixed document."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
 def shared_example(section: str, page: str) -> str:
-    """Return the JSON document that the diffs of a section change: the last JSON block of the page before the section."""
+    """Return the last JSON block before a section, which the section's diffs change."""
     found = _JSON.findall(page.partition(section)[0])
     if not found:
         raise ValueError("the page has no example before the section")
@@ -20,10 +18,9 @@ def shared_example(section: str, page: str) -> str:
 
 
 def written_out(section: str, page: str) -> str:
-    """Return a section of a page, in which two documents replace each diff: the one that breaks the rule, and the fixed one.
+    """Return a section with two documents in place of each diff: one that breaks the rule, and the fixed one.
 
-    A diff that begins with "{" or "<" has all lines of a descriptor, file or ONNX model. Any other diff applies to the example
-    before the section: each line replaces the example's line with the same key or command.
+    A diff that begins with "{" or "<" is a whole document. Other lines replace those of the shared example with the same key.
     """
 
     def documents(match: re.Match[str]) -> str:
@@ -45,6 +42,6 @@ def written_out(section: str, page: str) -> str:
 
 
 def _key(line: str) -> str:
-    """Return what identifies a line of JSON: the key at its start, or the type of a command."""
+    """Return the key at the start of a line of JSON, or the type of a command."""
     match = _KEY.match(line)
     return line if match is None else match[1] or match[2]

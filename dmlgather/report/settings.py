@@ -1,4 +1,4 @@
-"""The settings of a check (from options and configuration), the search for files in folders, and the report on all files."""
+"""The settings of a check, the search for files in folders, and the report on all files."""
 
 from __future__ import annotations
 
@@ -38,18 +38,14 @@ HIDDEN, ENVIRONMENT, IGNORED, EXCLUDED = (
     "ignored path",
     "excluded file",
 )
-"""The reasons why a search does not enter a path."""
+"""Why a search does not enter a path."""
 REPOSITORY = ".git"
 IGNORE_FILES = (".gitignore", f"{REPOSITORY}/info/exclude")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files that a search in a folder found.
-
-    `files`: the files to check, by absolute path, sorted by name. `left_out`: the paths that were not searched, by reason
-    (`HIDDEN`, …). `problems`: the errors for folders that cannot be listed.
-    """
+    """The files that a search found, by absolute path, and the paths that it left out, by reason."""
 
     files: dict[str, Path] = field(default_factory=dict)
     left_out: dict[str, list[str]] = field(default_factory=dict)
@@ -60,16 +56,15 @@ class FolderFiles:
         self.left_out.setdefault(kind, []).append(path)
 
     def note(self) -> str | None:
-        """Return a sentence about the paths that were not searched, or None if all were."""
+        """Return a sentence about the paths that were not searched. None if all were."""
         parts = [f"{counted(len(paths), kind)} ({paths[0]}{', …' * (len(paths) > 1)})" for kind, paths in self.left_out.items()]
         return f"not searched: {', '.join(parts)}; name a file or a folder to have it checked" if parts else None
 
 
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
-    """Search a folder for files to check. Links to folders are not followed.
+    """Search a folder for files to check.
 
-    `excluded`: the configuration's patterns of files to skip. If these patterns or .gitignore files leave no file, patterns
-    that match the whole folder are dropped and the search is repeated, because the user has named this folder.
+    If patterns leave no file, those that match the whole folder are dropped, because the user has named it.
     """
     result = _search(folder, excluded)
     if result.files or not result.left_out:
@@ -78,7 +73,7 @@ def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
 
 
 def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
-    """Search a folder once. `named`: True to drop the patterns of .gitignore files that match the whole folder."""
+    """Search a folder once. `named`: drop patterns of .gitignore files that match the whole folder."""
     result, start = FolderFiles(), absolute(folder)
     inherited = {start: _rules_above(start)}
     for directory, folders, names in os.walk(folder, onerror=result.problems.append):
@@ -89,7 +84,7 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
         searched = []
         for name in sorted(folders):
             path = os.path.join(directory, name)  # noqa: PTH118 # a Path for each folder takes longer than the search
-            kind = _left_out(path, name, rules)
+            kind = _reason_to_skip(path, name, rules)
             if kind is None:
                 searched.append(name)
                 inherited[os.path.join(absolute_directory, name)] = rules  # noqa: PTH118 # as above
@@ -109,8 +104,7 @@ def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> Fol
     return result
 
 
-def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
-    """Return the reason (such as `HIDDEN`) if a folder is not to be searched. Return None if it is."""
+def _reason_to_skip(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
     if name.startswith("."):
         return HIDDEN
     if os.path.exists(os.path.join(path, "pyvenv.cfg")):  # noqa: PTH110, PTH118 # unlike Path.exists, it never raises
@@ -119,10 +113,7 @@ def _left_out(path: str, name: str, rules: Sequence[_Rules]) -> str | None:
 
 
 def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
-    """Return True if git ignores a path. Of the .gitignore files with a matching pattern, the deepest one decides.
-
-    `path`: ends in "/" for a folder.
-    """
+    """Return True if git ignores a path. It ends in "/" for a folder."""
     for rule in reversed(rules):
         include = rule.spec.check_file(path[len(rule.folder) :].replace(os.sep, "/").lstrip("/")).include
         if include is not None:
@@ -131,22 +122,19 @@ def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
 
 
 class _Rules(NamedTuple):
-    """The patterns of one .gitignore file. They apply to paths inside `folder`."""
+    """The patterns of one .gitignore file, for paths inside `folder`."""
 
     folder: str
     spec: GitIgnoreSpec
 
     @classmethod
     def of(cls, folder: str, above: Iterable[_Rules]) -> list[_Rules]:
-        """Return the patterns that apply in a folder: those of the folders `above`, then those of its own .gitignore file."""
+        """Return the patterns for a folder: those from `above`, then its own."""
         return [*above, *(cls(folder, spec) for name in IGNORE_FILES for spec in _read(os.path.join(folder, name)))]  # noqa: PTH118
 
 
 def _rules_above(folder: str) -> list[_Rules]:
-    """Return the patterns that apply in a folder because of .gitignore files above it, from the repository's root on.
-
-    The list is empty outside of repositories.
-    """
+    """Return the patterns of .gitignore files above a folder in its repository."""
     parents = list(Path(folder).parents)
     roots = [place for place, parent in enumerate(parents) if os.path.exists(parent / REPOSITORY)]  # noqa: PTH110 # never raises
     rules: list[_Rules] = []
@@ -156,7 +144,7 @@ def _rules_above(folder: str) -> list[_Rules]:
 
 
 def _read(path: str) -> Iterator[GitIgnoreSpec]:
-    """Yield the patterns of a .gitignore file, or nothing if it cannot be read. Invalid lines are skipped, as git does."""
+    """Yield the patterns of a .gitignore file. Like git, skip invalid lines."""
     if not os.path.isfile(path):  # noqa: PTH113 # unlike Path.is_file, it never raises
         return
     try:
@@ -175,7 +163,7 @@ def _is_pattern(line: str) -> bool:
 
 
 LevelOf = Callable[[str], FeatureLevel | None]
-"""A function that returns the feature level of a file by its name, or None if the common level applies."""
+"""A function that returns the feature level of a named file. None for the common level."""
 
 
 def check_paths(
@@ -192,17 +180,11 @@ def check_paths(
     limits: Limits = DEFAULT,
     provider: Provider | None = None,
 ) -> CheckReport:
-    """Check files, and the models and descriptors in folders. Return one report on all of them.
+    """Check files, and the models and descriptors in folders.
 
-    `paths`: files and folders; "-" is standard input. `level`: the feature level to check for. `level_of`: returns another
-    level for some files. `excluded`: patterns of files to skip in folders. `skip_others`: True to also skip named JSON and XML
-    files that are neither models nor descriptors, instead of reporting a problem. `jobs`: the maximum number of processes; None
-    for one per CPU, at most four. `allow_outside`: True if models may name files outside their folders. `include_host`: True to
-    also judge nodes of ONNX models that only compute shapes, bounds and conditions. `note`: called with messages for the user.
-    `limits`: limits of time and memory for each file. `provider`: a program that runs ONNX models on DirectML, to report what
-    it does with each node.
-
-    Raises ValueError for a level that is unknown, or too low for the provider.
+    `paths`: "-" is standard input. `level_of`: returns another level for some files. `excluded`: files to skip in folders.
+    `skip_others`: also skip named files that are neither models nor descriptors. `jobs`: as in `check_all`. `allow_outside`,
+    `include_host`: as in `CheckOptions`. Raise ValueError for a level that is unknown, or too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:
@@ -229,11 +211,6 @@ def check_paths(
 
 
 class _PathFiles(NamedTuple):
-    """The files to check for a path that the user named: the file itself, or the files in the folder.
-
-    `files`: the files by absolute path. `problems`: the errors for folders that cannot be listed.
-    """
-
     files: Mapping[str, Path]
     folder: Path | None = None
     problems: tuple[OSError, ...] = ()
@@ -252,9 +229,7 @@ def _listed(path: Path, excluded: Patterns | None, note: Note) -> _PathFiles:
 
 @dataclass
 class _ReportFiles:
-    """The reports on files, collected in the order in which the files were named and found. `results`: all reports, by absolute
-    path.
-    """
+    """The reports on files, in the order of the command. `results`: all reports, by absolute path."""
 
     level: FeatureLevel
     skip_others: bool
@@ -262,7 +237,7 @@ class _ReportFiles:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    """Absolute paths of the files in `files`. A file that is named twice, or is also in a named folder, is reported once."""
+    """Absolute paths. A file that is named twice is reported once."""
 
     def add_all(self, listed: _PathFiles) -> None:
         before = len(self.skipped)
@@ -292,10 +267,9 @@ class _ReportFiles:
 
 
 def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
-    """Apply the ignore entries of the configuration to a report. Return the report with ignored findings and unused entries.
+    """Return the report with ignored findings and unused ignore entries.
 
-    `checked`: the files and folders that the user named. An entry without findings counts as unused only if the check covered
-    all files of the entry, at least one, without problems. Otherwise another run may need the entry.
+    An entry is unused only if the check covered all its files without problems. Otherwise another run may need it.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_with_ignored(file, entries) for file in report.files) if entries else report.files
@@ -324,8 +298,6 @@ def _with_status(finding: ReportedFinding, file: str, entries: list[_IgnoreEntry
 
 
 class _IgnoreEntry:
-    """An ignore entry of the configuration. `used`: True if it has matched a finding."""
-
     def __init__(self, loaded: LoadedConfiguration, number: int) -> None:
         ignore = loaded.configuration.ignore[number]
         self.number, self.code, self.reason, self.used = number, ignore.code, ignore.reason, False
@@ -333,14 +305,10 @@ class _IgnoreEntry:
         self._roots = [str(loaded.folder / root(pattern)) for pattern in ignore.paths or ["*"]]
 
     def covers(self, file: str) -> bool:
-        """Return True if the entry applies to `file`."""
         return self._patterns is None or self._patterns.match(file)
 
     def is_complete(self, report: CheckReport, checked: Iterable[Path]) -> bool:
-        """Return True if the check covered all files that the entry applies to, at least one, without problems.
-
-        `checked`: the files and folders that the user named.
-        """
+        """Return True if the check covered all files of the entry, at least one, without problems."""
         files = [file for file in report.files if self.covers(file.file)]
         whole = all(any(relative(root, str(path)) is not None for path in checked) for root in self._roots)
         return whole and bool(files) and not any(file.problems for file in files)
@@ -350,10 +318,7 @@ class _IgnoreEntry:
 class Settings:
     """The settings of a check: the command's options, and the configuration (`loaded`), which they override.
 
-    None stands for an option that was not given. `level`: the feature level of all files. `outputs`: the reports to write.
-    `baseline`: the file of known findings. `write_baseline`: the file to which all findings are written; if it exists, the
-    report also says which of its findings have vanished. `error_on_warning`: True if warnings fail the check. All others are
-    parameters of `check_paths`.
+    None: the option was not given. `write_baseline`: the file for all findings. Others: see `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -372,30 +337,26 @@ class Settings:
 
     @property
     def configuration(self) -> Configuration:
-        """Return the configuration that was loaded, or else the default one."""
+        """The loaded configuration, or else the default one."""
         return self.loaded.configuration if self.loaded else Configuration()
 
     def complete_outputs(self) -> tuple[Output, ...]:
-        """Return the reports to write, that for standard output last.
-
-        Raises ValueError for two formats in one file or on standard output.
-        """
+        """Return the outputs, standard output last. Raise ValueError for two formats in one place."""
         if self.outputs or self.loaded is None:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
 
     def check(self, paths: Iterable[Path], outputs: Sequence[Output] = ()) -> CheckReport:
-        """Check files and folders, and write the baseline if requested. Return the report.
+        """Check files and folders, and write the baseline if requested.
 
-        `outputs`: the reports that will be written. Raises FileError if a baseline cannot be used, or if the baseline or one of
-        `outputs` would overwrite a file that was checked or read.
+        Raise FileError if a baseline cannot be used, or if an output would overwrite a file that was read.
         """
         old, paths = self._baseline(), tuple(paths)
         report = check_paths(
             paths,
             self.level or self.configuration.level,
             level_of=self._level_of(),
-            excluded=self._excluded(),
+            excluded=Patterns(self.configuration.exclude, str(self.loaded.folder)) if self.loaded else None,
             skip_others=self.skip_others,
             jobs=self.jobs,
             allow_outside=self.allow_outside,
@@ -417,10 +378,7 @@ class Settings:
         return self.configuration.provider if self.provider is None else self.provider
 
     def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the feature levels that are too low for the provider, each as a pair.
-
-        The pair has the keys of the level in the configuration (empty for the option --level), and a message.
-        """
+        """Yield messages about levels that are too low for the provider, with their keys in the configuration."""
         if self._provider is None:
             return
         stated = self.configuration.levels.items()
@@ -432,9 +390,7 @@ class Settings:
                 yield keys, f"expected {LEAST_LEVEL} or newer, which {self._provider} needs, got {level}"
 
     def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
-        """Write the new baseline if requested, and compare the report with it; otherwise compare the report with the old
-        baseline.
-        """
+        """Compare the report with the new baseline, or else with the old one."""
         from dmlgather.report import baseline as baselines
 
         if self.write_baseline is not None:
@@ -447,10 +403,7 @@ class Settings:
         return baselines.compared(report, self._baseline_file, old)
 
     def made_from(self, report: CheckReport) -> InputFiles:
-        """Return the files that the check has read, so that no output overwrites them.
-
-        `InputFiles` looks up the files that models refer to. For a file of unknown kind, it does not.
-        """
+        """Return the files that the check has read, so that no output overwrites them."""
         single_files = [self.loaded.file] if self.loaded is not None else []
         if self.write_baseline is None and self._baseline_file is not None:
             single_files.append(self._baseline_file)
@@ -470,16 +423,13 @@ class Settings:
         return self.loaded.folder / self.configuration.baseline
 
     def _baseline(self) -> Baseline | None:
-        """Read the baseline to compare with. This is done before the check, which may overwrite it."""
+        """Read the baseline before the check, which may overwrite it."""
         file = self._baseline_file if self.write_baseline is None else self.write_baseline
         if file is None or (file is self.write_baseline and not file.exists()):
             return None
         from dmlgather.report.baseline import read
 
         return read(file)
-
-    def _excluded(self) -> Patterns | None:
-        return Patterns(self.configuration.exclude, str(self.loaded.folder)) if self.loaded else None
 
     def _level_of(self) -> LevelOf | None:
         if self.level is not None or self.loaded is None or not self.configuration.levels:

@@ -14,24 +14,18 @@ from dmlgather.report.finding_status import FindingStatus, ProgramLine, Reported
 from dmlgather.wording import printable
 
 TAB = " " * 4
-"""The spaces that replace a tab."""
 
 CUT = "…"
-"""The mark where part of a line is left out."""
 
 
 class SourceLines:
-    """The lines of a checked file. The file is read when the first line is needed.
-
-    `lines`: the lines of standard input, by number from 1. They are stored because standard input cannot be read again.
-    """
+    """The lines of a checked file, read on first use. `lines`: standard input, by number from 1."""
 
     def __init__(self, file: str, lines: Mapping[int, str] | None = None) -> None:
         self._file, self._stored = file, lines
 
     @cached_property
     def _lines(self) -> Mapping[int, str]:
-        """Return the lines by number from 1. Return an empty mapping if the file can no longer be read."""
         if self._stored:
             return self._stored
         try:
@@ -40,10 +34,7 @@ class SourceLines:
             return {}
 
     def excerpt(self, line: int | None, column: int | None, width: int) -> Iterator[str]:
-        """Yield a source line, shortened to `width` terminal columns, and below it a caret that points at `column`.
-
-        `line`, `column`: counted from 1. Yields nothing for an empty or missing line.
-        """
+        """Yield a source line, shortened to `width`, and a caret below `column` (from 1)."""
         if line is None or not self._lines.get(line, "").strip():
             return
         margin = f"{line:5} | "
@@ -54,25 +45,24 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """Shorten a line to the part around a column. Return the part, and the number of terminal columns in it before the column.
+    """Shorten a line to the part around a column. Return it, and the number of terminal columns before the column.
 
-    `column`: counted from 1, in characters. `width`: the maximum of terminal columns. Tabs become spaces and control characters
-    are escaped. The time does not depend on the length of the text.
+    The time does not depend on the length of the text. `column`: from 1, in characters. `width`: in terminal columns.
     """
     at = min(column - 1, len(text))
     left = _shown(text[max(at - width, 0) : at])[::-1]
     right = _shown(text[at : at + width])
-    room = max(width - _cells(right), width * 2 // 3)  # at least two thirds for the text before the column
-    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # but leave room for the column itself
+    room = max(width - _cells(right), width * 2 // 3)  # the text before the column gets at least two thirds
+    room = min(room, width - _cells(right[:1]) - len(CUT) * (len(right) > 1))  # and the column itself must fit
     before = "".join(reversed(_fitting(left, room, at > width)))
     behind = "".join(_fitting(right, width - _cells(before), at + width < len(text)))
     return before + behind, _cells(before)
 
 
 def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
-    """Return as many of the first parts as fit into `room` terminal columns. CUT replaces those that do not fit.
+    """Return the first parts that fit into `room` terminal columns, and CUT if others remain.
 
-    `more`: True if the text goes on after `parts`.
+    `more`: the text goes on after `parts`.
     """
     if not more and _cells(parts) <= room:
         return list(parts)
@@ -93,7 +83,7 @@ def _shown(text: str) -> list[str]:
 
 
 def _cells(parts: Iterable[str]) -> int:
-    """Return the number of terminal columns of a text: wide characters take two, combining characters none."""
+    """Count terminal columns: wide characters take two, combining characters none."""
     text = "".join(parts)
     if text.isascii():
         return len(text)
@@ -103,36 +93,30 @@ def _cells(parts: Iterable[str]) -> int:
 
 
 _VALUE = re.compile(r" (?=\{|\w*\[|\d_\d)")
-"""A pattern for a space at which lines must not be broken, because a value follows: braces, a type with sizes, or a level."""
+"""A space before braces, a type with sizes, or a level. Lines are not broken there."""
 
 _PART = re.compile(r"[^/.]*[/.]|[^/.]+")
-"""A pattern for the parts of a path. Each part includes the slash or dot behind it."""
+"""A part of a path, with the slash or dot behind it."""
 
 _GLUE = "\N{NO-BREAK SPACE}"
-"""A no-break space, which stands for a space that must not be broken. The text has no others, because `printable` has escaped
-them.
-"""
+"""Stands for spaces at which lines are not broken. `printable` has escaped all others."""
 
 AT_FIRST = " (at the first place)"
-"""This is appended to a text of the first finding of a cause if other findings have another text."""
+"""Appended to a text that not all findings of the cause have."""
 
 
 def line(finding: ReportedFinding, places: int = 1) -> str:
-    """Return a finding as one line. `places`: the number of findings with the same cause, if this one stands for all
-    (`common`).
-    """
+    """Return a finding as one line. `places`: the number of findings that it stands for."""
     return f"{finding}{f' ({_times(places)})' if places > 1 else ''}{finding.remark}"
 
 
 def block(
     finding: ReportedFinding, source: SourceLines, width: int, joint: str = ".", *, places: int = 1, named: bool = True
 ) -> Iterator[str]:
-    """Yield a finding as lines of at most `width` characters.
+    """Yield a finding as lines: place, code and rule; the source line with a caret; "expected", "got" and "fix".
 
-    The lines are: FILE:LINE:COLUMN, code and rule; the source line with a caret; "expected", "got" and "fix". A known finding
-    is one line. For a descriptor in a dump, the first line shows the place in the program that creates it. `joint`: the text
-    between the finding's subject and its path. `places`: the number of findings with the same cause, if this one stands for
-    all. `named`: True to begin with the file.
+    `joint`: the text between subject and path. `places`: the number of findings that it stands for. `named`: begin with the
+    file.
     """
     subject = finding.subject if finding.created is None else ""  # `head` has it
     where = ", ".join(filter(None, (joint.join(filter(None, (subject, finding.path))), _times(places))))
@@ -150,9 +134,7 @@ def block(
 
 
 def problem_line(problem: FileProblem) -> str:
-    """Return a problem as one line. For a descriptor in a dump, it begins with the place in the program that creates the
-    descriptor.
-    """
+    """Return a problem as one line."""
     created = ProgramLine.of(problem.subject)
     if created is None:
         return str(problem)
@@ -166,10 +148,7 @@ def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iter
 
 
 def headed(start: str, text: str, width: int) -> Iterator[str]:
-    """Wrap a text to lines of at most `width` characters. `start`: the beginning of the first line, which is never broken.
-
-    A word longer than a line, such as the path of a node, is broken behind slashes and dots.
-    """
+    """Wrap a text after `start`. Longer words are broken behind slashes and dots."""
     line, behind = printable(start), " " * 2
     for word in printable(text).split(" "):
         glue = " "
@@ -182,16 +161,13 @@ def headed(start: str, text: str, width: int) -> Iterator[str]:
 
 
 def _parts(word: str, longest: int) -> Iterator[str]:
-    """Break a word behind slashes and dots. Yield the pieces, which have at most `longest` characters."""
+    """Break a word behind slashes and dots into pieces of at most `longest` characters."""
     for part in [word] if len(word) <= longest else _PART.findall(word):
         yield from (part[first : first + longest] for first in range(0, len(part) or 1, longest))
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:
-    """Return one finding that stands for all findings with the same cause. It is the first, without the name of its node.
-
-    Texts that differ between the findings get AT_FIRST.
-    """
+    """Return the first finding, changed to stand for all findings of its cause."""
     first = findings[0]
     if len(findings) == 1:
         return first
@@ -205,10 +181,7 @@ def _times(places: int) -> str:
 
 
 def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Iterator[str]:
-    """Yield texts, wrapped, in a column to the right of a label.
-
-    `hang`: the additional indent of each text's lines after its first.
-    """
+    """Yield texts, wrapped, in a column to the right of a label."""
     for text in texts:
         start = f"  {label:8}  "
         yield from wrapped(text, width, start, len(start) + hang)
@@ -216,10 +189,9 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
 
 
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
-    """Wrap a text to lines of at most `width` characters. `start`: the beginning of the first line.
+    """Wrap a text after `start`. Long words and names with values ("starts {0}") are not broken.
 
-    Words longer than a line are not broken, nor is a name with its value ("starts {0}"). `behind`: the indent of all lines but
-    the first. Default: the length of `start`.
+    `behind`: the indent of continued lines.
     """
     text = printable(text)
     if len(start) + len(text) <= width:

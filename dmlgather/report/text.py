@@ -1,4 +1,4 @@
-"""The report as text: for each cause, a block of lines or one line; and lines about ONNX models and their nodes."""
+"""The report as text: a block of lines or one line for each cause, and lines about ONNX models."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class NodeListing(enum.Enum):
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """Group a model's findings by node. Return the findings that are about no single node, and those of each node, by the
-    node's place.
-    """
+    """Return a model's findings about no single node, and those of each node."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -50,9 +48,7 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """Return a line that summarises an ONNX model: its opsets, and the number of nodes by operator and by verdict. It does not
-    name the model.
-    """
+    """Return a line with an ONNX model's opsets, and its nodes by operator and verdict."""
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     counts = verdicts(file.nodes)
@@ -66,7 +62,7 @@ def heading(file: FileReport) -> str:
 
 
 def _opsets(file: FileReport) -> str:
-    """Return, as text, the versions of the operator sets that nodes use. Exporters often import others."""
+    """Return the versions of the operator sets that nodes use. Exporters often import others."""
     used = {"", *(name.rpartition(".")[0] for name in file.others)}
     opsets = [
         f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
@@ -75,14 +71,11 @@ def _opsets(file: FileReport) -> str:
 
 
 NOTES = {Verdict.HOST: "host: shape arithmetic", Verdict.UNREACHED: "unreached: no run of the model reaches it"}
-"""The text for each verdict of nodes that do not run on DirectML."""
+"""The text of verdicts of nodes that do not run on DirectML."""
 
 
 def line(node: CheckedNode, level: FeatureLevel) -> str:
-    """Return a node as one line: place, operator, types and shapes, verdict, and what the provider does with the node.
-
-    `level`: the feature level of the verdict.
-    """
+    """Return a node as one line: place, operator, types and shapes, verdict, and what the provider does."""
     version = f"-{node.version}" if node.version is not None else f" (opset {node.opset})"
     arguments = [*map(_tensor, node.inputs), *map(_attribute, node.attributes.items())]
     results = ", ".join(typed(tensor.type, tensor.shape) for tensor in node.outputs)
@@ -111,7 +104,7 @@ def _form(form: DirectMLForm) -> str:
 
 
 def _unsigned_indices(node: CheckedNode) -> str | None:
-    """Return the unsigned type that replaces the signed type of a node's indices at the checked level, or None."""
+    """Return the unsigned type that replaces the signed type of a node's indices."""
     described = node.taken.types.get("indices", "") if node.taken is not None else ""
     is_signed = any(tensor.role == "indices" and tensor.type in ("int32", "int64") for tensor in node.inputs)
     return described if described.startswith("UINT") and is_signed else None
@@ -127,10 +120,9 @@ def _tensor(tensor: CheckedTensor) -> str:
 
 
 LONGEST = 24
-"""A report replaces names of sizes that have more characters than this by short names (s1, s2, …)."""
+"""Longer names of sizes, in characters, get short names (s1, s2, …)."""
 
 _RELATION = re.compile(r" (?:<=|>=|<|>|=) ")
-"""The relations in a condition such as "1 <= N <= 7"."""
 
 _WORD = re.compile(r"\w+")
 
@@ -138,33 +130,30 @@ F = TypeVar("F", bound=Finding)
 
 
 class ShortNames:
-    """Short names s1, s2, … for sizes with long names. A short name that already occurs as a word in the file is not used.
-
-    Without a file, no name is shortened.
-    """
+    """Short names s1, s2, … for long names of sizes. Without a file, no name is shortened."""
 
     def __init__(self, file: FileReport | None = None) -> None:
         self.legend: dict[str, str] = {}
-        """The size that each short name stands for, in the order of first use."""
+        """The size of each short name, in the order of first use."""
         self._short: dict[str, str] = {}
         self._long = {name for name in _sizes(file.nodes) if len(name) > LONGEST} if file else set()
         words = {word for text in _texts(file) for word in _WORD.findall(text)} if file and self._long else set()
         self._free = (name for number in count(1) if (name := f"s{number}") not in words)
 
     def text(self, text: str) -> str:
-        """Replace the long names of sizes in a text. Names in quotes are names of tensors, and stay."""
+        """Replace the long names of sizes in a text. Names in quotes are tensors, and stay."""
         names = sorted((name for name in self._long if name in text), key=len, reverse=True)
         return re.sub("|".join(map(_whole_name, names)), lambda match: self._short_name(match[0]), text) if names else text
 
     def finding(self, finding: F) -> F:
-        """Return a finding with short names of sizes in its texts."""
+        """Return a finding with short names of sizes."""
         if not self._long:
             return finding
         texts = {"expected": finding.expected, "got": finding.got, "remedy": finding.remedy}
         return finding.model_copy(update={field: self.text(text) for field, text in texts.items()})
 
     def node(self, node: CheckedNode) -> CheckedNode:
-        """Return a node with short names of sizes in its shapes and conditions."""
+        """Return a node with short names of sizes."""
         if not self._long:
             return node
         return node.model_copy(
@@ -194,7 +183,7 @@ class ShortNames:
 
 
 def _sizes(nodes: Iterable[CheckedNode]) -> Iterator[str]:
-    """Yield the symbolic sizes in the shapes, values and conditions of nodes, as text."""
+    """Yield the symbolic sizes of nodes as text."""
     for node in nodes:
         yield from _symbolic_sizes(node)
         for condition in node.provided:
@@ -219,26 +208,22 @@ def _texts(file: FileReport) -> Iterator[str]:
 
 
 def _whole_name(name: str) -> str:
-    """Return a pattern that matches a name only if it is neither in quotes nor part of a longer name."""
+    """Return a pattern for a name that is neither in quotes nor part of a longer name."""
     return rf"(?<![\w.'\"]){re.escape(name)}(?!\w|\.\w|['\"\[])"
 
 
 INDENT = 2
-"""Number of spaces before the lines below a heading."""
+"""Spaces before the lines below a heading."""
 
 CONDITIONS = 4
-"""Below a heading, at most this many conditions are shown, unless --verbose is given."""
+"""Maximum number of conditions below a heading, without --verbose."""
 
 PLACES = 3
-"""Below a finding, at most this many nodes are shown, unless --verbose is given."""
+"""Maximum number of nodes below a finding, without --verbose."""
 
 
 def model_lines(file: FileReport, listed: NodeListing, width: int | None = None) -> Iterator[str]:
-    """Yield the lines about an ONNX model: the heading, each cause of findings with its nodes, and the other nodes that
-    `listed` asks for.
-
-    `width`: lines are wrapped to this width, except for the file's name. None: each finding or node is one line.
-    """
+    """Yield the lines about an ONNX model. Without `width`, each finding or node is one line."""
     if listed is NodeListing.NONE:
         yield from _ModelText(file, listed, width, ShortNames()).findings()
         return
@@ -260,9 +245,6 @@ class _ModelText:
         self._shown_nodes: list[CheckedNode] = []
 
     def heading(self) -> Iterator[str]:
-        """Yield a line about the model, a line for each operator that is related to gathers and slices, and a line about the
-        provider.
-        """
         yield from self.wrapped(heading(self.file), f"{self.file.file}: ", 4)
         for relative in self.file.relatives:
             nodes = counted(relative.count, "node")
@@ -271,7 +253,6 @@ class _ModelText:
             yield from self.wrapped(f"{self.file.provider.provider}: {self.file.provider.text}")
 
     def conditions(self) -> Iterator[str]:
-        """Yield the conditions under which DirectML can express nodes."""
         from dmlgather.onnx_checking.sizes.conditions import strongest
 
         taken = [node for node in self.file.nodes if node.verdict is Verdict.TAKEN]
@@ -288,9 +269,7 @@ class _ModelText:
             yield from self.wrapped(f"taken, provided that {' and '.join([*map(self.names.text, texts[:CONDITIONS]), *rest])}")
 
     def legend(self) -> Iterator[str]:
-        """Yield what the other lines need: the meanings of short names, the meanings of sizes that nodes compute and conditions
-        name, and what unsigned indices ask of the caller.
-        """
+        """Yield the meanings of short names and computed sizes, and what unsigned indices require."""
         for short, size in self.names.legend.items():
             yield from self.wrapped(f"{short} = {shortened(size)}")
         of_nodes = (condition for node in self._shown_nodes if node.lowest is not None for condition in node.conditions)
@@ -301,7 +280,6 @@ class _ModelText:
             yield from self.wrapped(f"indices as {unsigned}: the caller first adds the size of the axis to negative indices")
 
     def findings(self) -> Iterator[str]:
-        """Yield the lines about each cause that is not ignored."""
         indent = "" if self.listed is NodeListing.NONE else " " * INDENT
         for cause, findings in self.file.by_cause():
             if cause.standing is not FindingStatus.IGNORED:
@@ -310,9 +288,7 @@ class _ModelText:
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """Yield a line for each node. Unless all nodes are listed, these are refused and unknown nodes with ignored findings
-        only.
-        """
+        """Yield lines for all nodes, or only for refused and unknown ones without shown findings."""
         shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown
@@ -320,9 +296,7 @@ class _ModelText:
                 yield from self.wrapped(self.node(node))
 
     def block(self, merged: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
-        """Yield a cause as a block of lines, with its nodes. `merged`: the finding that stands for all `findings`
-        (`common`).
-        """
+        """Yield a cause as a block of lines, with its nodes. `merged`: stands for all `findings`."""
         room, named = width - INDENT, self.listed is NodeListing.NONE
         yield from snippets.block(merged, self.source, room, places=len(findings), named=named)
         if merged.status is FindingStatus.OPEN:
@@ -332,15 +306,12 @@ class _ModelText:
             yield ""
 
     def line(self, merged: ReportedFinding, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """Yield a cause as one line, and then its nodes. `merged`: the finding that stands for all `findings` (`common`)."""
         yield snippets.line(merged, len(findings))
         if merged.status is FindingStatus.OPEN:
             yield from (f"  {text}" for text in self.below(findings))
 
     def below(self, findings: Sequence[ReportedFinding]) -> Iterator[str]:
-        """Yield lines about the first nodes of a cause. If `nodes` shows all nodes anyway, yield only the places of the
-        findings.
-        """
+        """Yield lines about the first nodes of a cause."""
         places, whole = list(dict.fromkeys(finding.subject for finding in findings)), self.listed is NodeListing.ALL
         in_full = self.nodes_by_place.keys() if self.listed is NodeListing.WRONG else ()
         if len(places) == 1 and places[0] not in in_full:  # the finding names it
@@ -356,21 +327,20 @@ class _ModelText:
         return line(self.names.node(node), self.file.level)
 
     def wrapped(self, text: str, start: str = " " * INDENT, behind: int = INDENT + 2) -> Iterable[str]:
-        """Wrap a text to `self.width`."""
         return [start + text] if self.width is None else snippets.wrapped(text, self.width, start, behind)
 
 
 WIDTH = 120
-"""Width of lines if the output is not a terminal. It is fixed, so that logs are equal on all machines."""
+"""Width without a terminal. It is fixed, so that logs are equal on all machines."""
 
 NARROWEST, WIDEST = 40, 130
-"""The smallest and the largest width of lines on a terminal."""
+"""Limits of the width of lines on a terminal."""
 
 AT_ONCE = 100
-"""Number of lines that one call highlights. This takes little longer than for one line."""
+"""Lines to highlight in one call, which takes little longer than for one line."""
 
 JOINTS = {"descriptor": ": ", "descriptors": ": "}
-"""The text between the subject and the path of a finding, by kind of file. For other kinds, it is a dot."""
+"""The text between the subject and the path of a finding, by kind of file."""
 
 STYLES = {
     r"(?m)^ *\S[^\n ]*?:\d+(:\d+)?:": "bold",
@@ -388,16 +358,13 @@ STYLES = {
 
 
 def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: int = WIDTH) -> Iterator[str]:
-    """Yield the report as text: a block of lines for each cause (`snippets.block`), except for ignored findings.
-
-    ONNX models also have a heading and the nodes that `listed` asks for. Control characters are escaped.
-    """
+    """Yield the report as text, with a block of lines for each cause."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed, width) if file.kind == "onnx" else _blocks(file, width))
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
-    """Yield the same report as `lines`, but each cause is one line, without source lines."""
+    """Yield the same report with one line for each cause, without source lines."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
@@ -423,11 +390,7 @@ def _shown(file: FileReport) -> Iterator[ReportedFinding]:
 
 
 def terminal_width(stream: TextIO | None = None) -> int:
-    """Return the width to which lines are wrapped: that of the terminal, within limits. If the stream is no terminal, return
-    WIDTH.
-
-    `stream`: the stream for the lines. Default: standard output.
-    """
+    """Return the terminal's width within limits, or WIDTH without a terminal."""
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return WIDTH

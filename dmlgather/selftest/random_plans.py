@@ -1,7 +1,7 @@
 """Random plans and buffers, for the self-test and for the tests of all backends.
 
-Some strides of a plan are packed, as in plans of operators, others are arbitrary. No two elements of an output share an address,
-so the output does not depend on the order of execution. `rng` may be a Random from Hypothesis.
+No two output elements share an address, so the output does not depend on the order of execution. `rng` may be a Random from
+Hypothesis.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ EXTREMES = (
     *(-(2**31), 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, -(2**32)),
     *(-129, -128, 127, 128, 255, 256),
 )
-"""Index values near the limits of the integer types. They expose comparisons in a type that is too narrow, or of the wrong
-signedness.
-"""
+"""Index values near the limits of the integer types. They expose comparisons in a wrong type."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBuffers:
-    """The one-dimensional arrays that a plan reads and writes. `out` is filled with random bytes."""
+    """The one-dimensional arrays that a plan reads and writes. `out` has random bytes."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
@@ -87,10 +85,9 @@ def random_plan(
 
 
 def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
-    """Return a random plan that copies up to 8 contiguous runs. Each has 20 to `longest` elements.
+    """Return a random plan that copies up to 8 contiguous runs of 20 to `longest` elements.
 
-    `packed`: True if the output has no gaps between the runs.
-    `fixed`: arguments of `random_plan`. It draws the plan; each of its elements becomes a run.
+    `fixed`: arguments of `random_plan`. Each element of its plan becomes a run.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)
@@ -117,7 +114,7 @@ def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False,
 
 
 def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
-    """Return buffers as large as the plan's extents: random bytes for data and output, and random indices."""
+    """Return buffers of a plan: random bytes, and random indices."""
     bits = default_rng(rng.getrandbits(64))
     dtype = np.dtype(f"V{plan.element_bytes}")
 
@@ -128,10 +125,7 @@ def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
 
 
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
-    """Return random indices for a plan, or None for a plan without lookups.
-
-    The share of indices that are out of range or extreme is drawn: 0, about 2% or about 60%.
-    """
+    """Return random indices for a plan. About 0, 2 or 60% of them are out of range or extreme."""
     if plan.index_type is None:
         return None
     dtype = np.dtype(plan.index_type.value.lower())
@@ -178,10 +172,7 @@ def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, .
 
 
 def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return random strides of an input or of indices.
-
-    They are arbitrary, or packed in some order of the dimensions and then changed.
-    """
+    """Return input or index strides. They are arbitrary, or packed in some order and then changed."""
     if rng.random() < 0.2:
         return tuple(rng.choice((0, 1, 1, 2, 3, 4, 8, -1, -4)) for _ in shape)
     order = list(range(len(shape)))
@@ -210,18 +201,17 @@ def _lookup(
 
 
 def _fill(rng: random.Random, size: int) -> bytes:
-    """Return a fill value that repeats a pattern of 1 to `size` bytes."""
     unit = rng.choice([width for width in ELEMENT_BYTES if width <= size])
     return rng.randbytes(unit) * (size // unit)
 
 
 def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Return the lowest and the highest address of an array, for offset 0. A dimension of size 0 counts as size 1."""
+    """Return the lowest and the highest address, for offset 0. A dimension of size 0 counts as size 1."""
     return reach([max(size, 1) for size in shape], strides)
 
 
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
-    """Return True if stores of `alignment` bytes cannot write the fill value, because it differs from one store to the next."""
+    """Return True if stores of `alignment` bytes would have to write different parts of the fill value."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
 
 
@@ -234,11 +224,7 @@ _MAX_DRAWS = 2000
 def plan_for(
     variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
 ) -> tuple[IndexPlan, int]:
-    """Return a random plan that the kernel `variant` executes, and the alignment in bytes that it needs.
-
-    `elements`: maximum number of output elements, for the kinds COPY, GATHER and GENERAL.
-    `shared_bytes`: maximum bytes of shared memory of a block.
-    """
+    """Return a random plan that the kernel executes, and the alignment in bytes that it needs."""
     for _ in range(_MAX_DRAWS):
         plan, alignment = _candidate(variant, rng, elements)
         if any(launch.variant == variant for launch in launches_for(plan, alignment, 0, shared_bytes)):
@@ -275,7 +261,6 @@ def _candidate(variant: Variant, rng: random.Random, elements: int) -> tuple[Ind
 
 
 def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
-    """Return arguments of `random_plan` that draw lookups for the kernel `variant`."""
     checked, clamped = (OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.RAISE), (OutOfBounds.CLAMP, OutOfBounds.PROMISE)
     policies = (*checked, *clamped) if variant.lookups >= TOLD_LOOKUPS else checked if variant.checked else clamped
     index_type = rng.choice([dtype for dtype in IndexType if dtype.bytes == variant.index_bytes])
@@ -283,7 +268,7 @@ def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
 
 
 def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
-    """Return a plan that reverses rows. A row consists of whole vectors of 16 bytes. `size`: bytes of an element."""
+    """Return a plan that reverses rows of whole vectors of 16 bytes."""
     lanes = 16 // size
     shape = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 20) * lanes)
     outer, middle, inner = packed_strides((*shape[:-1], shape[-1] + lanes * rng.randint(0, 2)))
@@ -301,7 +286,7 @@ def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _permutation(size: int, rng: random.Random) -> IndexPlan:
-    """Return a plan that permutes one to six dimensions. Some are reversed, some padded. `size`: bytes of an element."""
+    """Return a plan that permutes one to six dimensions. Some are reversed, some padded."""
     shape = [_dimension(rng, 70)]
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))):
         if (largest := 6000 // prod(shape)) >= 2:
@@ -315,7 +300,7 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
     in_strides, in_offset = [0] * len(shape), starts[0]
     for axis, step in zip(order, packed, strict=True):
         in_strides[axis] = step
-    in_extent, out_extent = starts[0] + 1 + _last(shape, in_strides), starts[1] + 1 + _last(shape, out_strides)
+    in_extent, out_extent = starts[0] + 1 + _last_address(shape, in_strides), starts[1] + 1 + _last_address(shape, out_strides)
     for axis in range(len(shape)):
         if rng.random() < 0.15:
             in_offset += (shape[axis] - 1) * in_strides[axis]
@@ -326,8 +311,8 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
 def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
     """Return a plan that permutes dimensions inside boxes, for a stretch kernel.
 
-    Each box has two or three dimensions and is contiguous in the output. Boxes start at multiples of the kernel's loads in the
-    input and of its stores in the output. With a probability of 0.8, all boxes have the same offset in a sector of the output.
+    A box is contiguous in the output. Boxes start at multiples of the kernel's loads in the input and of its stores in the
+    output. Mostly, all boxes have the same offset in a sector of the output.
     """
     size, max_elements = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
     load, store = variant.load_bytes // size, variant.store_bytes // size
@@ -359,9 +344,8 @@ def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
 def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
     """Return a plan that permutes dimensions, for a kernel that transposes squares of elements.
 
-    Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, their padding, and the start of the output
-    and of the input are multiples of a square's edge. Up to three more dimensions have any order. In the input, all dimensions
-    but the contiguous one may be reversed.
+    Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, padding and starts are multiples of a
+    square's edge.
     """
     edge = variant.store_bytes // variant.element_bytes
     shape = [edge * rng.choice((1, 2, 3, 4, 8, rng.randint(1, 24))) for _ in range(2)]
@@ -378,7 +362,7 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
         sides.append([step for _, step in sorted(zip(order, packed, strict=True))])
     in_strides, out_strides = sides
     starts = [edge * rng.choice((0, 0, 1, 2, 5)) for _ in sides]
-    in_extent, out_extent = starts[0] + 1 + _last(shape, in_strides), starts[1] + 1 + _last(shape, out_strides)
+    in_extent, out_extent = starts[0] + 1 + _last_address(shape, in_strides), starts[1] + 1 + _last_address(shape, out_strides)
     in_offset = starts[0]
     for axis in range(1, len(shape)):
         if rng.random() < 0.15:
@@ -389,19 +373,12 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _dimension(rng: random.Random, largest: int) -> int:
-    """Return a random size of at most `largest`.
-
-    It may be any size, a common tile size, or a multiple of 8 plus 1, so that the last tile has one element.
-    """
+    """Return a random size. A multiple of 8 plus 1 leaves one element for the last tile."""
     return min(largest, rng.choice((rng.randint(2, largest), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 
 
 def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a plan that gathers along the innermost dimension, at the same indices in every row.
-
-    Rows lie along one to three dimensions. They are short or long, and may start at any element. One block or several blocks
-    copy the columns of a row.
-    """
+    """Return a plan that gathers along the innermost dimension, at the same indices in every row."""
     size = variant.element_bytes
     lanes = 16 // size
     policy = rng.choice(list(OutOfBounds))
@@ -432,8 +409,8 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
         out_strides=out_strides,
         in_strides=in_strides,
         element_bytes=size,
-        in_extent=offset + _last(rows, in_strides) + limit + rng.choice((0, 0, 1)),
-        out_extent=offset + _last(shape, out_strides) + 1,
+        in_extent=offset + _last_address(rows, in_strides) + limit + rng.choice((0, 0, 1)),
+        out_extent=offset + _last_address(shape, out_strides) + 1,
         in_offset=offset,
         out_offset=offset,
         lookups=(
@@ -447,10 +424,10 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
-    """Return the number of input elements and of output columns of a long row. `size`: bytes of an element.
+    """Return the numbers of input elements and output columns of a long row.
 
-    The row has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes,
-    it may also have about 2^16 elements, because positions in a row have 2 bytes up to there.
+    It has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes, it may
+    also have about 2^16 elements, because positions in a row have 2 bytes up to there.
     """
     if size <= 2 and rng.random() < 0.4:
         more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))
@@ -460,6 +437,5 @@ def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
     return rng.randint(2048, 16_000) // size, (2048 if size == 8 else 4096) + rng.randint(1, 14_000)
 
 
-def _last(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the address of the last element, for offset 0."""
+def _last_address(shape: Sequence[int], strides: Sequence[int]) -> int:
     return sum((count - 1) * step for count, step in zip(shape, strides, strict=False))

@@ -1,4 +1,4 @@
-"""The self-test: it runs trials on a device, up to a number of trials or a time limit."""
+"""The self-test: it runs trials on a device, up to a number or a time limit."""
 
 from __future__ import annotations
 
@@ -34,21 +34,16 @@ from dmlgather.selftest.trials import (
 )
 
 _FALLBACK = "NumPy"
-"""Prefix of the names of NumPy's recipes. The names of the engine's loops start with an instruction set."""
+"""Prefix of the names of NumPy's recipes. The engine's loops have an instruction set in its place."""
 _BLOCK_UNITS = (0, 1, 24, 300)
-"""Numbers of rows or runs in a block of the CPU engine to test. 0 is the engine's own choice. With small numbers, small plans
-have many blocks, too.
-"""
+"""Block sizes of the CPU engine to test, in rows or runs. 0 is its own choice. Small sizes give small plans many blocks."""
 _SMALL_OUTPUT = 2**16
-"""Maximum number of output bytes of a plan that is also tested with small blocks."""
+"""Plans of up to this many output bytes are also tested with small blocks."""
 _THREADS = (1, 1, 2, 4)
 
 
 class CpuUnderTest(DeviceUnderTest):
-    """The CPU as the tested device: the compiled engine with every instruction set of this machine, and NumPy's recipes.
-
-    Raise SettingError if an environment variable of the engine is wrong.
-    """
+    """The CPU: the compiled engine with every instruction set of this machine, and NumPy's recipes."""
 
     name, kind = "cpu", "loop"
 
@@ -81,7 +76,6 @@ def _run_on_cpu(program: CpuProgram, trial: Trial) -> TrialRunResult:
 
 
 def _aligned_copy(buffer: GuardedBytes) -> NDArray[np.uint8]:
-    """Return a copy of the buffer's region at an address aligned to `BASE_ALIGNMENT`."""
     memory = np.empty(len(buffer.region) + BASE_ALIGNMENT, np.uint8)
     start = -address_of(memory) % BASE_ALIGNMENT
     region = memory[start : start + len(buffer.region)]
@@ -90,14 +84,11 @@ def _aligned_copy(buffer: GuardedBytes) -> NDArray[np.uint8]:
 
 
 _STREAM = 0
-"""The default stream. It waits for the copies to the GPU."""
+"""The default stream waits for the copies to the GPU."""
 
 
 class GpuUnderTest(DeviceUnderTest):
-    """A GPU as the tested device. Kernels are launched as in calls of users.
-
-    Raise DeviceError if the GPU cannot run a kernel.
-    """
+    """A GPU. Kernels are launched as in calls of users. Raise DeviceError if it cannot run one."""
 
     kind = "kernel"
 
@@ -116,8 +107,7 @@ class GpuUnderTest(DeviceUnderTest):
     def prepare(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> PreparedRun:
         """Return a trial's plan, prepared for the GPU.
 
-        `multiprocessors`: number of multiprocessors that planning assumes; None for that of the GPU. `bind`: True to bind the
-        program to the arrays, False to launch it on pointers.
+        `multiprocessors`: the number that planning assumes; None for that of the GPU. `bind`: False to launch on pointers.
         """
         with self._memory_errors():
             program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
@@ -144,7 +134,7 @@ class GpuUnderTest(DeviceUnderTest):
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:
-        """In the body, raise MemoryError if an allocation on the GPU fails, because the kernels are then not at fault."""
+        """Raise MemoryError if an allocation in the block fails. The kernels are then not at fault."""
         try:
             yield
         except RuntimeError as error:
@@ -156,9 +146,8 @@ class GpuUnderTest(DeviceUnderTest):
 
 
 _MAX_LISTED = 100
-"""Maximum number of failed trials that a report lists."""
 Progress = Callable[[int, int, str], None]
-"""Progress callback. Its arguments are the work done, the total (both in trials or both in seconds), and a label."""
+"""Called with the work done, the total (both in trials or in seconds), and a label."""
 
 
 def run_selftest(
@@ -171,15 +160,9 @@ def run_selftest(
     begun: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> SelfTestReport:
-    """Test the CPU or a GPU, and return the report. Give at least one of `trials`, `seconds` and `only`.
+    """Test the CPU or a GPU. Give at least one of `trials`, `seconds` and `only`, a single trial.
 
-    `trials`: number of trials.
-    `seconds`: time limit. After it, no further trial starts; the first trial always runs.
-    `only`: number of a single trial to run.
-    `begun`: function that is called when the device is ready.
-
-    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends and the report has the failed trials.
-
+    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends, and the report has the failed trials.
     Raise DeviceError if the GPU cannot be used, SettingError if an environment variable of the CPU engine is wrong.
     """
     tested = GpuUnderTest(device) if device.on_gpu else CpuUnderTest()
@@ -205,8 +188,6 @@ def run_selftest(
 
 
 class _SelfTest:
-    """The state of a running self-test: counts, and the failed trials so far."""
-
     def __init__(self, tested: DeviceUnderTest, seed: int) -> None:
         self._tested, self._seed = tested, seed
         self._trials = 0
@@ -217,7 +198,6 @@ class _SelfTest:
 
     @property
     def equal(self) -> bool:
-        """Return True if no trial has failed."""
         return not self._failed
 
     def run(self, trial: Trial) -> None:
@@ -263,7 +243,6 @@ class _SelfTest:
         )
 
     def report(self, environment: _Environment, seconds: float) -> SelfTestReport:
-        """Return the report on the trials so far. `seconds`: duration of the test."""
         return SelfTestReport(
             device=self._tested.name,
             kind=self._tested.kind,

@@ -18,7 +18,7 @@ from dmlgather.record import Record
 from dmlgather.wording import counted
 
 L2_FETCH = 5
-"""Value of cudaLimitMaxL2FetchGranularity, which CuPy does not define."""
+"""cudaLimitMaxL2FetchGranularity, which CuPy does not define."""
 
 
 class Gpu(Record, extra="ignore"):
@@ -56,7 +56,7 @@ class Machine(Record, extra="ignore"):
 
 
 def machine(cupy: Any = None, device: int = 0) -> Machine:
-    """Return a description of this machine. `cupy`: the module cupy, to describe GPU number `device`, too."""
+    """Return a description of this machine, and of a GPU if `cupy`, the module, is given."""
     return Machine(
         platform=platform.platform(),
         processor=processor(),
@@ -68,7 +68,7 @@ def machine(cupy: Any = None, device: int = 0) -> Machine:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of Python, of dmlgather, and of those `packages` that are installed."""
+    """Return the versions of Python, of dmlgather, and of those packages that are installed."""
     by_name = {"python": platform.python_version(), "dmlgather": __version__}
     for package in packages:
         try:
@@ -79,7 +79,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, int]:
-    """Return the bytes of each cache of one CPU: {"L1 Data": 32768, …}. The dict is empty if the system does not report them."""
+    """Return the bytes of each cache of one CPU: {"L1 Data": 32768, …}. Empty if they are unknown."""
     sizes = {}
     for cache in sorted(folder.glob("index*")):
         try:
@@ -110,10 +110,7 @@ def gpu(cupy: Any, device: int = 0) -> Gpu:
 
 
 def limit(runtime: Any, number: int) -> int | None:
-    """Return the value of a limit of the current GPU, or None if the GPU does not have it.
-
-    `number`: the limit's number in CUDA's enum cudaLimit.
-    """
+    """Return the value of a limit of the current GPU, by its number in cudaLimit."""
     try:
         return int(runtime.deviceGetLimit(number))
     except RuntimeError:  # CUDARuntimeError
@@ -136,7 +133,6 @@ def _memory() -> int:
 
 
 _SHOWN_PARTS = 3
-"""Maximum number of wrong kernels or loops that the report's line names."""
 
 
 class FailedTrial(Record):
@@ -220,7 +216,7 @@ class SelfTestReport(Record):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if no trial has failed, else 1."""
+        """0 if no trial has failed, else 1."""
         return 0 if self.equal else 1
 
     def lines(self) -> Iterator[str]:

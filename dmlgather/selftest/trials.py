@@ -1,4 +1,4 @@
-"""Trials of the self-test: a random plan, random buffers, and the expected output. Seed and number determine a trial."""
+"""Trials of the self-test. A seed and a number determine the plan, the buffers and the expected output."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ from dmlgather.selftest.random_plans import PlanBuffers, plan_for, random_buffer
 from dmlgather.wording import counted
 
 GUARD = 256
-"""Minimum number of bytes of a guard band."""
+"""Bytes of a guard band."""
 BASE_ALIGNMENT = 16
-"""Alignment in bytes of the memory for a buffer with its guard bands. The copy on a device has the same alignment."""
+"""Bytes to which a buffer with its guard bands is aligned, also on a device."""
 
 
 class GuardedBytes:
     """A buffer between two guard bands: random bytes that a run must not change.
 
-    `region`: all bytes: band, content, band.
-    `start`, `end`: offsets in `region` where the content begins and ends.
+    `region`: band, content, band.
     """
 
     def __init__(self, content: bytes, misalignment: int, rng: random.Random, guard: int = GUARD) -> None:
-        """Draw random guard bands.
+        """Draw random guard bands of `guard` bytes, a multiple of `BASE_ALIGNMENT`.
 
-        `misalignment`: the content's address modulo `BASE_ALIGNMENT`.
-        `guard`: number of bytes of a band, a multiple of `BASE_ALIGNMENT`. Use 0 under a memory checker, which detects accesses
-        out of bounds itself.
+        `misalignment`: the content's address modulo `BASE_ALIGNMENT`. `guard` is 0 under a memory checker, which detects
+        accesses out of bounds itself.
         """
         self.start = guard + misalignment
         self.end = self.start + len(content)
@@ -44,14 +42,11 @@ class GuardedBytes:
 
     @property
     def content(self) -> bytes:
-        """Return the bytes between the bands."""
+        """The bytes between the bands."""
         return self.region[self.start : self.end]
 
     def damage(self, after: bytes) -> str | None:
-        """Return a text about the first byte that a run wrote outside the content, or None.
-
-        `after`: the bytes of the region after the run.
-        """
+        """Return where a run wrote outside the content. None if it did not."""
         before_start = _different_bytes(self.region[: self.start], after[: self.start])
         behind_end = _different_bytes(self.region[self.end :], after[self.end :])
         if before_start.size:
@@ -60,34 +55,24 @@ class GuardedBytes:
 
 
 def _different_bytes(before: bytes, after: bytes) -> NDArray[np.intp]:
-    """Return the offsets at which the bytes differ."""
     return np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))
 
 
 TRIALS_PER_ROUND = 2 * len(VARIANTS)
-"""Number of consecutive trials that test all kernels. Each trial with an even number has a plan for one kernel. The others have
-any plan.
-"""
+"""Consecutive trials that test all kernels. Every other trial has a plan for one kernel."""
 LARGE_PERIOD = 100
-"""One trial in this many has a large plan, so that the CPU engine uses several threads and non-temporal stores."""
+"""One trial in this many is large, so that the CPU engine uses several threads and non-temporal stores."""
 MIN_LARGE_BYTES = (2**20, 2**23)
-"""Minimum number of bytes that a large plan copies. One of the two is drawn."""
+"""Minimum bytes that a large plan copies. One of the two is drawn."""
 MAX_BUFFER_BYTES = 2**26
-"""Maximum number of bytes of a large plan's input, and of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A random plan with its buffers, and the correct result by the reference backend.
+    """A random plan with its buffers (input, indices, output), and the correct result by the reference backend.
 
-    `number`: the trial's number. The seed and the number determine the trial.
-    `kernel`: the kernel that the plan was drawn for, or None for any plan. CUDA uses this kernel if it plans with
-    `multiprocessors=0`.
-    `alignment`: alignment in bytes, 1 to 16, of the addresses of input and output. Indices are aligned to their size.
-    `buffers`: input, indices, output.
-    `first_bad`: smallest offset of a bad index under RAISE, or None.
-    `expected`: correct bytes of the whole output buffer, including the random bytes that the plan must not overwrite. It is
-    None if an index is bad under RAISE, because the output is undefined then.
+    `kernel`: the kernel that the plan was drawn for, and that CUDA uses with `multiprocessors=0`. `alignment`: of input and
+    output, in bytes. `first_bad`: the smallest offset of a bad index under RAISE; `expected`, the output buffer, is None then.
     """
 
     number: int
@@ -109,10 +94,7 @@ class Trial:
         kernel: Variant | None = None,
         guard: int = GUARD,
     ) -> Trial:
-        """Return a trial of a given plan, with random buffers.
-
-        `guard`: number of bytes of a guard band, a multiple of `BASE_ALIGNMENT`.
-        """
+        """Return a trial of a given plan, with random buffers. `guard`: bytes, a multiple of `BASE_ALIGNMENT`."""
         arrays = random_buffers(plan, rng)
         out = arrays.out.copy()
         first_bad = reference.run(plan, arrays.data, arrays.indices, out)
@@ -129,15 +111,12 @@ def draw_trial(seed: int, number: int) -> Trial:
 
 
 def seeded_rng(*seed: object) -> random.Random:
-    """Return a random generator with these values as its seed.
-
-    It draws the same numbers in every process and version of Python.
-    """
+    """Return a generator that draws the same numbers in every process and version of Python."""
     return random.Random("/".join(map(str, seed)))
 
 
 def _free_plan(rng: random.Random, number: int) -> tuple[IndexPlan, int]:
-    """Return a random plan that is not drawn for a certain kernel, and an alignment for it."""
+    """Return a random plan for any kernel, and an alignment for it."""
     if number % LARGE_PERIOD == LARGE_PERIOD - 1:
         plan = _large_plan(rng)
     else:
@@ -158,10 +137,7 @@ def _large_plan(rng: random.Random) -> IndexPlan:
 def _guarded_buffers(
     arrays: PlanBuffers, alignment: int, rng: random.Random, guard: int
 ) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
-    """Return input, indices and output between guard bands.
-
-    The address of the input, of the output, or of both has exactly this alignment and no larger one.
-    """
+    """Put the arrays between guard bands. Input or output has exactly this alignment and no larger one."""
     exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
     in_misalignment, out_misalignment = rng.sample((exact, other), 2)
     index_misalignment = 0 if arrays.indices is None else arrays.indices.itemsize * rng.randrange(2)
@@ -178,11 +154,7 @@ def _bytes(array: NDArray[Any] | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TrialRunResult:
-    """The result of a run: a bad index, and the contents of all buffers.
-
-    `first_bad`: the smallest offset of a bad index under RAISE, in elements of the index buffer; None if no index was bad.
-    `regions`: bytes of input, indices and output after the run, with guard bands.
-    """
+    """The result of a run: the offset of a bad index, and all buffers with their guard bands."""
 
     first_bad: int | None
     regions: tuple[bytes, bytes, bytes]
@@ -190,10 +162,9 @@ class TrialRunResult:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A trial's plan that is prepared for a device and ready to run.
+    """A trial's plan that is ready to run.
 
-    `parts`: names of the kernels, or of the CPU loop, that run.
-    `how`: the description that `explain` prints.
+    `parts`: names of the kernels, or of the CPU loop. `how`: the description that `explain` prints.
     """
 
     parts: tuple[str, ...]
@@ -202,11 +173,9 @@ class PreparedRun:
 
 
 class DeviceUnderTest(ABC):
-    """A device that the self-test tests.
+    """A tested device, such as "cpu" or "cuda:1".
 
-    `name`: the device's name, such as "cpu" or "cuda:1".
-    `kind`: what its parts are called, "kernel" or "loop".
-    `parts`: names of all parts that are known before the test. The report lists those that no trial reached.
+    `kind`: "kernel" or "loop". `parts`: all that are known before the test. The report lists those that no trial reached.
     """
 
     name: str
@@ -215,10 +184,7 @@ class DeviceUnderTest(ABC):
 
     @abstractmethod
     def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
-        """Yield the plan of a trial in every form in which the device can run it.
-
-        Any exception while preparing a run is a fault of the device.
-        """
+        """Yield a trial's plan in every form in which the device runs it. Any exception is a fault of the device."""
 
     def is_fatal(self, _error: Exception) -> bool:
         """Return True if the device cannot run anything after this error."""
@@ -226,7 +192,7 @@ class DeviceUnderTest(ABC):
 
 
 def find_fault(trial: Trial, result: TrialRunResult) -> str | None:
-    """Compare a run's result with the reference's. Return the first fault as a sentence, or None."""
+    """Compare a run's result with the reference's. Return the first fault as a sentence."""
     for name, buffer, after in zip(("input", "indices", "output"), trial.buffers, result.regions, strict=True):
         if (where := buffer.damage(after)) is not None:
             return f"the run wrote outside of a buffer: {name}, {where}"
