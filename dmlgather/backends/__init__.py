@@ -1,1 +1,1 @@
-"""Backends, which execute an IndexPlan over buffers. No backend knows which operator or dialect a plan came from."""
+"""Backends, which execute an IndexPlan over buffers. They know no operators and no dialects."""

@@ -1,8 +1,4 @@
-"""Adapters: one interface to the arrays of all libraries.
-
-This module has the adapters for NumPy, for CuPy, and for arrays that come through DLPack or `__cuda_array_interface__`.
-`torch_tensors.py` has the adapter for PyTorch, `jax_arrays.py` the adapter for JAX. `arrays.py` finds the adapter of an array.
-"""
+"""Adapters: one interface to the arrays of NumPy, CuPy, and all libraries with DLPack or `__cuda_array_interface__`."""
 
 from __future__ import annotations
 
@@ -24,35 +20,24 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Function that runs a prepared call again, on other arrays of the same types, shapes and strides. Its argument is a list of
-the input arrays, followed by `out` or None. It returns the result. It returns None if it cannot run the call; the caller then
-takes the slow path.
-"""
+"""Function that repeats a prepared call on inputs and an `out` or None. None as result: take the slow path."""
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be wrong
 
 
 class Adapter(ABC):
-    """Interface to the arrays of one library, such as NumPy or PyTorch. Methods take only arrays of that library.
-
-    A *view* is a NumPy or CuPy array over the same memory.
-    """
+    """Interface to the arrays of one library. A *view* is a NumPy or CuPy array over the same memory."""
 
     is_view = False
-    """True for NumPy and CuPy: calls use their arrays directly. A call makes a view of an array of any other library."""
+    """True for NumPy and CuPy, because calls use their arrays directly."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return the signature of an array: data type, shape, strides and place (`footprints.Signature`).
-
-        A prepared call can be repeated on arrays with equal signatures. Signatures of different libraries are never equal.
-        Return None for an array that has no signature, such as a tensor that requires a gradient. A call then uses `view`,
-        which may raise TypeError.
-        """
+        """Return the signature of an array, or None for an array without one, such as a tensor that requires a gradient."""
         return None
 
     def pointer(self, array: Any) -> int:
-        """Return the address of the first element of an array that has a signature."""
+        """Return the address of the first element."""
         raise NotImplementedError
 
     def is_packed(self, array: Any) -> bool:
@@ -61,54 +46,33 @@ class Adapter(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
-        """Return a NumPy or CuPy array over the memory of `array`, and its device. Raise TypeError if there is no such array.
-
-        On a GPU, CuPy's current stream then waits for the streams that wrote the memory (`order`).
-        """
+        """Return the view and its device. Raise TypeError if there is none. On a GPU, order the call as `order` does."""
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """Return a NumPy or CuPy array over the memory of the output array `out`, and its device.
-
-        Raise TypeError for an array that cannot be used, or for a scalar; ValueError for a read-only array on a GPU.
-        """
+        """Return the view and the device of an output. Raise TypeError, or ValueError for a read-only array on a GPU."""
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of an array. If possible, do not use DLPack's exchange, because it makes a stream wait."""
+        """Return the device of an array, without DLPack's exchange if possible, because the exchange makes a stream wait."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Make the call wait for the library's earlier work on an array, and the library's later work wait for the call.
-
-        The call runs on CuPy's current stream of GPU `number`. `view`: the NumPy or CuPy array over the memory of `array`. The
-        memory is kept until the call has run, unless the library itself keeps it.
-        """
+        """Order the call on GPU `number` with the library's own work on the array, and keep its memory until then."""
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address (cudaStream_t) of the library's current stream on the array's GPU.
-
-        Return None if the library uses CuPy's current stream, and for an array in host memory.
-        """
+        """Return the address of the library's current stream, or None for host memory and for CuPy's current stream."""
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
-        """Return a new packed array of shape `sizes`, with the data type and the device of `like`, or None.
-
-        None means that the library cannot allocate it here. The new array may be a NumPy or CuPy array. When the call has
-        written it, `converted` turns it into an array of this library.
-        """
+        """Return a new packed array of any library, or None. After the call, `converted` makes it an array of this library."""
         return None
 
     def converted(self, out: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert `out`, which `empty` has allocated and the call has written, to an array of this library."""
+        """Convert the result of `empty` to an array of this library."""
         return out
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that runs a prepared call again, on other arrays with the same signatures.
-
-        The function does not compare signatures; its caller must. `adapters`: the adapter of each array. The first one is
-        `self`.
-        """
+        """Return a function that repeats a call. It does not compare signatures. `adapters`: one for each array."""
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
         index_pointer, out_pointer = adapters[1 if looks_up else 0].pointer, adapters[-1].pointer
@@ -126,11 +90,7 @@ class Adapter(ABC):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path of the call for arrays with the signatures of `arrays`, or None.
-
-        A *fast path* (`footprints.FastPath`) checks its arrays and runs the call, at the least cost.
-        `arrays`: inputs, then output, all of one class.
-        """
+        """Return the fast path of the call for inputs and an output like `arrays`, all of one class, or None."""
         expected, kind, signature, pointer = [*map(self.signature, arrays)], type(arrays[0]), self.signature, self.pointer
         run_at, stream = call.run_at, self.stream
         if None in expected:
@@ -145,16 +105,16 @@ class Adapter(ABC):
         return run
 
     def memory(self, device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """Return a new packed NumPy or CuPy array that `hand_back` can convert without a copy."""
+        """Return a new packed view that `hand_back` can convert without a copy."""
         return new_view(device, sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert a NumPy or CuPy array to the array class of `like`, over the same memory if the library allows it."""
+        """Convert a view to the array class of `like`, over the same memory if possible."""
         return result
 
 
 class NumpyArrays(Adapter):
-    """Adapter for NumPy: subclasses are viewed as plain arrays, and scalars are copied."""
+    """Adapter for NumPy. It copies scalars."""
 
     is_view = True
 
@@ -185,7 +145,6 @@ class CupyArrays(Adapter):
 
     @cached_property
     def _functions(self) -> tuple[Callable[..., Any], Callable[[], int]]:
-        """CuPy's array class, and its function for the current device."""
         cupy = sys.modules["cupy"]
         return cupy.ndarray, cupy.cuda.runtime.getDevice
 
@@ -252,7 +211,7 @@ class CupyArrays(Adapter):
 CHUNKED = dict.fromkeys(
     ("dask", "zarr"), "dg.distributed.gather, slice and run read it in chunks; numpy.asarray(x) would load all of it"
 )
-"""Libraries of chunked arrays, which calls refuse. The value is the remedy in the error message."""
+"""Remedies for the libraries of chunked arrays, which calls refuse."""
 
 
 class ExchangedArrays(Adapter):
@@ -301,10 +260,7 @@ class ExchangedArrays(Adapter):
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a NumPy or CuPy array by the function `from_dlpack` of the library of `like`.
-
-        Return it unchanged if the library has no such function.
-        """
+        """Convert a view by the library's `from_dlpack`. Return the view if there is no such function."""
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -313,13 +269,12 @@ class ExchangedArrays(Adapter):
         return result
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return a NumPy array over the memory of a host array, after `numpy.from_dlpack` has failed."""
         if not hasattr(array, "__array_interface__") and not hasattr(array, "__array__"):
             return np.from_dlpack(array)  # raises the error again
         return np.asarray(array)
 
     def _exported(self, array: Any) -> Any:
-        """Return the object to pass to CuPy's `from_dlpack`: the array itself, or a wrapper of it in a subclass."""
+        """Return what CuPy's `from_dlpack` receives."""
         return array
 
     def _ready(self, array: Any) -> None:
@@ -352,7 +307,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """Wrapper of an array that has no stream in its interface, because CuPy would make the host wait for the stream."""
+    """Array interface without a stream. For a stream, CuPy would make the host wait."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -362,7 +317,7 @@ NUMPY, CUPY, EXCHANGED = NumpyArrays(), CupyArrays(), ExchangedArrays()
 
 
 def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """Return a new packed array: a NumPy array, or on a GPU a CuPy array from CuPy's memory pool."""
+    """Return a new packed NumPy array, or a CuPy array from CuPy's memory pool."""
     if not device.on_gpu:
         return np.empty(tuple(sizes), dtype)
     import cupy
@@ -377,10 +332,7 @@ def no_type(dtype: Any, error: Exception) -> TypeError:
 
 
 def require(number: int) -> Any:
-    """Return the module cupy, and check that GPU `number` can be used. Raise DeviceError if it cannot.
-
-    The CUDA backend is imported only here.
-    """
+    """Import CuPy and check that GPU `number` can be used. Raise DeviceError if it cannot."""
     from dmlgather.backends.cuda import require as required
 
     return required(number)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 _FIELD = object.__basicsize__
-"""Offset in bytes of an array object's first field, the data pointer. NumPy's C macro PyArray_DATA has the same offset."""
+"""Offset of the data pointer in bytes, as in NumPy's macro PyArray_DATA."""
 _WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
 
 _word_at = ctypes.c_size_t.from_address
@@ -26,10 +26,7 @@ def _ask(array: Any) -> int:
 
 
 def _reader() -> Callable[[Any], int]:
-    """Return `_read` if it gives the same addresses as NumPy, else the slower `_ask`.
-
-    `_read` takes an object's `id` for its address, which is true only in CPython.
-    """
+    """Return `_read` if it agrees with NumPy. Only in CPython is an object's `id` its address."""
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty(0))
     if sys.implementation.name == "cpython" and all(_read(probe) == _ask(probe) for probe in probes):
         return _read
@@ -37,11 +34,11 @@ def _reader() -> Callable[[Any], int]:
 
 
 address_of: Callable[[Any], int] = _reader()
-"""Function that returns the address of the first element of a numpy.ndarray, like `array.ctypes.data`."""
+"""Function that returns `array.ctypes.data`, the address of the first element."""
 
 
 class ArrayObject(ctypes.Structure):
-    """The fields of an array object in memory. The engine reads the same fields: `array_object` in cpu_kernels/arrays.c."""
+    """The fields of an array object in memory, as in `array_object` of cpu_kernels/arrays.c."""
 
     _fields_ = (
         ("references", ctypes.c_ssize_t),
@@ -57,11 +54,7 @@ class ArrayObject(ctypes.Structure):
 
 
 def has_known_fields() -> bool:
-    """Return True if array objects in memory have the fields of `ArrayObject`. This is tested on a few arrays.
-
-    Return False for CPython without an interpreter lock, because objects begin with other fields there, and a thread could
-    change an array while another thread reads it.
-    """
+    """Return True if array objects have the fields of `ArrayObject`. CPython without an interpreter lock has others."""
     frozen = np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::-2]
     frozen.setflags(write=False)
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty((0, 5), ">i4"), np.array(1.5), frozen)

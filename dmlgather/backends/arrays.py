@@ -18,14 +18,11 @@ T = TypeVar("T")
 
 
 _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
-"""Adapter of each array class that has signatures. `adapter_of` adds the classes of other libraries."""
+"""Array classes that have signatures. `adapter_of` adds the classes of other libraries when it meets them."""
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
-    """Return the signature of an array (`Adapter.signature`), or None for an array of an unknown class.
-
-    Subclasses, and classes that `adapter_of` has not met yet, are unknown.
-    """
+    """Return the signature of an array, or None for a subclass and for a class that `adapter_of` has not met."""
     adapter = _BY_CLASS.get(type(array))
     return None if adapter is None else adapter.signature(array)
 
@@ -36,21 +33,18 @@ def is_view(array: Any) -> bool:
 
 
 def signed_by(kind: type) -> Adapter | None:
-    """Return the adapter of an array class, or None if arrays of this class have no signatures."""
+    """Return the adapter of an array class, or None if its arrays have no signatures."""
     return _BY_CLASS.get(kind)
 
 
 def view_signatures(args: Sequence[Any]) -> list[Any]:
-    """Return the signature of each argument. The entry is None for an argument that is not of NumPy's or CuPy's own class."""
+    """Return the signature of each argument, or None for anything but a view."""
     lookup = _BY_CLASS.get
     return [adapter.signature(array) if (adapter := lookup(type(array), EXCHANGED)).is_view else None for array in args]
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array.
-
-    For an object that is no array, the adapter's methods raise an error that names the object's type.
-    """
+    """Return the adapter for an array. For other objects, the adapter's methods raise TypeError."""
     kind = type(array)
     if (adapter := _BY_CLASS.get(kind)) is not None:
         return adapter
@@ -72,35 +66,31 @@ def _registered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
-    """Return a NumPy or CuPy array over the same memory as `array`, and its device. NumPy's scalars are copied.
+    """Return a view of an array, and its device. In a call, also order the call with other work on the memory.
 
-    On a GPU, CuPy's current stream waits for the streams that wrote the memory. In a call (`in_order`), streams that use the
-    memory later wait for the call, and the memory is not reused before the call has run. Raise TypeError for any other object.
+    Raise TypeError for an unusable array.
     """
     return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
 
 def adopt_output(out: Any) -> tuple[Any, Device]:
-    """Adopt an array to be written. Raise ValueError for a read-only array on a GPU, because its view would be writeable."""
+    """Adopt an array to be written. Raise ValueError for a read-only array on a GPU."""
     return adapter_of(out).output_view(out)
 
 
 def home_of(array: Any) -> Device:
-    """Return the device of an array, like `Adapter.home`. Raise TypeError if `array` is no array."""
+    """Return the device of an array. Raise TypeError for other objects."""
     return adapter_of(array).home(array)
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """Return a new packed NumPy or CuPy array of shape `sizes` on `device`. Raise ValueError like `check_size`.
-
-    `like`: an array of the caller's library. `hand_back` can then convert the new array to this library without a copy.
-    """
+    """Return a new packed NumPy or CuPy array that `hand_back` can convert to the library of `like` without a copy."""
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
 
 
 def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Raise ValueError if a result has more than `sys.maxsize` bytes. Sizes of 0 count as 1, as in NumPy."""
+    """Raise ValueError if an array has more than `sys.maxsize` bytes. Sizes of 0 count as 1, as in NumPy."""
     if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
         raise ValueError(
             f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
@@ -109,11 +99,7 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 
 
 def move(array: Any, source: Device, target: Device) -> Any:
-    """Return the array on the device `target`: `array` itself if `source` is `target`, else a copy.
-
-    The copy waits for earlier work on the current streams of both devices, and later work on these streams waits for the copy. A
-    copy from the host returns when it has read all of `array`. Raise TypeError for a data type that CuPy does not have.
-    """
+    """Return the array on the device `target`, in order with both current streams. Raise TypeError if CuPy lacks its type."""
     if source == target:
         return array
     if source.on_gpu and target.on_gpu:
@@ -132,10 +118,10 @@ def move(array: Any, source: Device, target: Device) -> Any:
 
 
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
-    """Return a packed copy of a CuPy array on another GPU. The copy runs on the current stream of that GPU.
+    """Return a packed copy on another GPU.
 
-    CuPy's own copy waits for no stream of the source GPU, and CuPy's memory pool may reuse the source before the copy has run.
-    So the streams wait for each other, and the source is kept.
+    CuPy's own copy does not wait for the source GPU, and CuPy may reuse the source too early. So this function orders and
+    keeps.
     """
     cupy = require(target.index)
     if any(map(_captures, (target, source))):
@@ -160,10 +146,7 @@ def _no_copy(source: Device, target: Device) -> RuntimeError:
 
 
 def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
-    """Move NumPy and CuPy arrays to one device, and return the arrays and the device. Raise TypeError for arrays on several GPUs.
-
-    The device is the GPU of an array, or `memory` if no array is on a GPU.
-    """
+    """Move views to one device: the GPU of an array, or else `memory`. Raise TypeError for several GPUs."""
     homes = [home_of(array) for array in arrays]
     gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
     if len(gpus) > 1:
@@ -173,10 +156,7 @@ def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
 
 
 def _captures(device: Device) -> bool:
-    """Return True if a CUDA graph is captured on the current stream of a GPU, or if CUDA refuses to answer.
-
-    CUDA refuses to answer for the legacy stream while a graph is captured on any other stream.
-    """
+    """Return True if a CUDA graph is captured on the current stream."""
     try:
         return streams.is_capturing(device.index, streams.current(device.index))
     except RuntimeError:
@@ -196,16 +176,15 @@ def _is_cupy(array: Any) -> bool:
 
 @contextmanager
 def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
-    """Run the body as one call on these arrays: on one stream, in order with all other work on the arrays.
+    """Run the body as one call on one stream, in order with all other work on the arrays.
 
-    The call runs on `stream`. Without `stream`, it runs on PyTorch's current stream if the first array is a tensor on a GPU,
-    else on CuPy's. In the body, the call's stream is CuPy's current stream. So copies, allocations and DLPack's exchange are
-    ordered with the kernel. `adopt` orders the call with the streams of other libraries' arrays. If the call runs on PyTorch's
-    stream and some array is CuPy's, PyTorch's and CuPy's streams wait for each other. If the caller passes `stream`, the caller
-    must order it with CuPy's stream, as for CuPy's own kernels.
-
-    `arrays`: inputs, then outputs, of any library; None for an output that is not allocated yet. `device`: where the call runs;
-    None for the device of the first array. Raise TypeError for a wrong stream, like `stream_pointer`.
+    The stream is `stream`, or PyTorch's if the first array is a tensor on a GPU, or CuPy's. In the body, it is CuPy's current
+    stream, so copies, allocations and DLPack's exchange are ordered with the kernel. A caller who passes `stream` must order it
+    with
+    CuPy's stream, as for CuPy's own kernels.
+    `arrays`: inputs, then outputs; None for an output that is not allocated yet. `device`: None for the device of the first
+    array.
+    Raise TypeError for a wrong stream.
     """
     chosen = _chosen(arrays, stream, device)
     if chosen is None:
@@ -225,7 +204,7 @@ def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = 
 
 
 def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
-    """Return the device and the stream for a call, or None if the call can run on CuPy's current stream."""
+    """Return the device and stream for a call, or None if it can run on CuPy's current stream."""
     first = arrays[0] if arrays else None
     if stream is not None:
         where = device or (home_of(first) if arrays else CPU)
@@ -241,10 +220,7 @@ def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[
 
 
 def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Return a function that calls `run` with a stream of the GPU `device`, in order with other libraries' work on `arrays`.
-
-    `views`: the views that `adopt` returned for the arrays. Each call orders the streams again, because they may have new work.
-    """
+    """Return a function that calls `run` with a stream, in order with other work on `arrays`. `views`: their adopted views."""
     adapters = [adapter_of(array) for array in arrays]
 
     def call(stream: Any = None) -> T:
@@ -258,18 +234,12 @@ def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """Convert `result` (NumPy or CuPy) to the array type of `like`, over the same memory if the library allows it.
-
-    Return `result` itself if neither the array API's namespace of `like` nor its library has a `from_dlpack`.
-    """
+    """Convert a view to the array type of `like`. Without `from_dlpack` in its library, return the view."""
     return adapter_of(like).hand_back(result, like)
 
 
 def wait(array: Any, *, for_all: bool = False) -> None:
-    """Wait for the current stream of the array's GPU. Do nothing for an array in host memory.
-
-    `for_all`: wait for all work on the GPU.
-    """
+    """Wait for the current stream of the array's GPU, or with `for_all` for all its work."""
     device = home_of(array)
     if device.on_gpu:
         with in_order([array]), device.current():

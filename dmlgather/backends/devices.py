@@ -37,14 +37,11 @@ class Device:
 
     @property
     def memory(self) -> Device:
-        """Return the device that holds the arrays: the CPU for the reference backend, else this device."""
+        """Return the device that holds the arrays. For the reference backend, it is the CPU."""
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes this GPU CuPy's current device; it does nothing if the device is no GPU.
-
-        Raise DeviceError if the GPU or CuPy is missing.
-        """
+        """Make this GPU CuPy's current device in a `with` statement. Raise DeviceError if the GPU or CuPy is missing."""
         if not self.on_gpu:
             return nullcontext()
         return _cupy_device_class(self.index)(self.index)  # type: ignore[no-any-return]
@@ -55,10 +52,7 @@ class Device:
 
 @lru_cache
 def _cupy_device_class(index: int) -> Any:
-    """Return CuPy's class Device. Raise DeviceError if GPU number `index` or CuPy is missing.
-
-    The class is cached, because asking the driver in each call that allocates takes time. Errors are not cached.
-    """
+    """Return CuPy's class Device, cached because asking the driver takes time."""
     from dmlgather.backends.cuda.driver import require
 
     return require(index).cuda.Device
@@ -67,7 +61,7 @@ def _cupy_device_class(index: int) -> Any:
 CPU = Device("cpu")
 
 LEGACY, PER_THREAD = 1, 2
-"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread, which names one stream per thread."""
+"""Addresses of cudaStreamLegacy, which is also stream 0, and of cudaStreamPerThread."""
 
 
 def processor() -> str:
@@ -81,10 +75,9 @@ def processor() -> str:
 
 
 def stream_pointer(stream: Any, device: Device) -> int:
-    """Return the address (cudaStream_t) of a stream. For None, return that of CuPy's current stream, or 0 on the CPU.
+    """Return the address (cudaStream_t) of a stream, or 0 on the CPU. Raise TypeError for any other object.
 
-    `stream`: a stream of CuPy or torch, an object with `__cuda_stream__`, an address, or None. Raise TypeError for any other
-    object, and for a stream on the CPU.
+    `stream`: a stream of CuPy or torch, an object with `__cuda_stream__`, an address, or None for CuPy's current stream.
     """
     if not device.on_gpu:
         if stream is not None:
@@ -108,7 +101,6 @@ def stream_pointer(stream: Any, device: Device) -> int:
 
 
 def _no_stream(given: Any) -> str:
-    """Return the words for an error message that describe a wrong argument `stream`."""
     array = hasattr(given, "__dlpack__") or hasattr(given, "__array__")
     return type(given).__name__ + (" (the arrays of a bound operator are fixed, and a call takes none)" if array else "")
 
@@ -117,7 +109,7 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
-    """Raise TypeError if CUDA's `error` says that the stream does not exist, or belongs to another GPU than `device`."""
+    """Raise TypeError if CUDA's `error` says that the stream does not exist or belongs to another GPU."""
     if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver

@@ -14,39 +14,35 @@ from dmlgather.plan import Layout, overlaps, packed_strides, reach
 from dmlgather.wording import counted
 
 WRITEABLE, READ_ONLY = -1, -2
-"""The place (last item of the signature) of a writeable and of a read-only array in host memory."""
+"""Places of arrays in host memory (see `Signature`)."""
 
 Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], int]
-"""Data type, shape, strides in bytes, and *place*, an integer for the array's memory. In host memory, the place is WRITEABLE or
-READ_ONLY. On a GPU, it is 16 · the GPU's number + the pointer modulo 16. Example: 0x15 = 21 for GPU 1 and a pointer that ends
-in 5. A signature is a plain tuple of few items, because each call makes and compares a signature per array.
+"""Data type, shape, strides in bytes, and *place*: WRITEABLE or READ_ONLY in host memory.
+
+On a GPU, the place is 16 · the GPU's number + the pointer modulo 16. Example: 0x15 = 21 for GPU 1 and a pointer that ends in 5.
+A signature is a plain tuple of few items, because each call makes and compares one per array.
 """
 
 FastPath: TypeAlias = Callable[..., bool]
-"""Function that runs a call on arrays, inputs first, and returns True. It returns False if the slow path must run the call. The
-reasons are an unexpected class or signature, a read-only output, an output that may overlap an input, and a bad index under
-RAISE.
-"""
+"""Function that runs a call on inputs and output, and returns True. False: the slow path must run the call."""
 
 _OVERLAP_WORK = 100_000
-"""Maximum number of steps of NumPy's overlap solver (numpy.shares_memory). Without an answer by then, arrays count as
-overlapping.
-"""
+"""Step limit of numpy.shares_memory. Beyond it, arrays count as overlapping."""
 
 
 def signature_on(device: Device, array: Any) -> Signature:
-    """Return the signature of a NumPy or CuPy array on `device`. The array may belong to a subclass of NumPy's class."""
+    """Return the signature of a NumPy or CuPy array on `device`."""
     where = device.index << 4 | array.data.ptr & 15 if device.on_gpu else WRITEABLE if array.flags.writeable else READ_ONLY
     return array.dtype, array.shape, array.strides, where
 
 
 def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
-    """Return the signature of a packed array. `where`: the array's place (see `Signature`)."""
+    """Return the signature of a packed array. `where`: its place."""
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
 def new_place(memory: Device) -> int:
-    """Return the place of a new array (see `Signature`). It is writeable, and on a GPU aligned to 16 bytes."""
+    """Return the place of a new array: writeable, and on a GPU aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 
@@ -57,12 +53,11 @@ def device_of(signature: Signature) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The address range of an array's elements. Arrays with one signature (type, shape, strides, alignment) share it.
+    """The address range of an array's elements. Arrays with one signature share it.
 
-    `name`: the array's name in messages.
-    `layout`: sizes and strides in elements. The offset counts from the element with the lowest address.
+    `layout`: its offset counts from the element with the lowest address.
     `start`: bytes from an array's pointer to the lowest address. It is negative if a stride is negative, else 0.
-    `misaligned`: on a GPU, the lowest address modulo 16. In host memory it is 0, because alignment does not matter there.
+    `misaligned`: on a GPU, the lowest address modulo 16. In host memory it is 0.
     `whole`: True if `array.ravel()` of a host array has exactly the elements of the layout, in the order of memory.
     """
 
@@ -76,7 +71,7 @@ class Footprint:
 
     @property
     def end(self) -> int:
-        """Return the number of bytes from an array's pointer to the end of the element with the highest address."""
+        """Return the bytes from an array's pointer to the end of its last element in memory."""
         return self.start + self.layout.extent * self.dtype.itemsize
 
     @property
@@ -85,7 +80,7 @@ class Footprint:
         return self.misaligned & -self.misaligned or 16
 
     def flat(self, array: Any) -> NDArray[Any]:
-        """Return a host array's memory as a one-dimensional array, from the lowest address to the end of the layout."""
+        """Return a host array's memory as one dimension, from the lowest address to the end of the layout."""
         if self.whole:
             return array.ravel()  # type: ignore[no-any-return] # a view, because the array is packed
         extent = self.layout.extent
@@ -103,10 +98,7 @@ class Footprint:
 
 
 def logical(name: str, signature: Signature) -> Footprint:
-    """Return the footprint of arrays that are read or written with their own shape and strides.
-
-    Raise ValueError if a stride in bytes is not a multiple of the element size.
-    """
+    """Return the footprint of arrays with their own strides. Raise ValueError for strides that split an element."""
     dtype, shape, strides, where = signature
     itemsize, misaligned, writeable = dtype.itemsize, max(where, 0) & 15, where != READ_ONLY
     packed = packed_strides(shape)
@@ -124,18 +116,14 @@ def logical(name: str, signature: Signature) -> Footprint:
 
 
 def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
-    """Return the footprint of one-dimensional contiguous arrays that are used as buffers.
-
-    `layout`: sizes and strides of the tensor in the buffer. `dtype`: data type of the tensor's elements. The array itself may
-    have the type uint8.
-    """
+    """Return the footprint of contiguous arrays, perhaps of type uint8, that hold a tensor with `layout` and `dtype`."""
     array_dtype, (size,), _, where = signature
     whole = (array_dtype, size) == (dtype, layout.extent)
     return Footprint(name, dtype, layout, 0, max(where, 0) & 15, where != READ_ONLY, whole)
 
 
 def check_output(out: Footprint) -> None:
-    """Raise ValueError if arrays with this footprint are read-only, or if two of their elements may share an address."""
+    """Raise ValueError if an output is read-only, or if two of its elements may share an address."""
     if not out.writeable:
         raise ValueError("out is read-only; pass a writeable array")
     layout = out.layout
@@ -158,7 +146,7 @@ def check_indices(indices: Sequence[Footprint]) -> None:
 
 
 class _Addresses:
-    """Stand-in for an array in NumPy's overlap solver, which reads no memory. So the addresses may be those of a GPU."""
+    """Stand-in for an array in NumPy's overlap solver, which reads no memory. The addresses may be those of a GPU."""
 
     def __init__(self, footprint: Footprint, pointer: int) -> None:
         layout, itemsize = footprint.layout, footprint.dtype.itemsize
@@ -172,10 +160,7 @@ class _Addresses:
 
 
 def share_memory(left: Footprint, left_pointer: int, right: Footprint, right_pointer: int) -> bool:
-    """Return True if two arrays share bytes, or if NumPy's overlap solver finds no answer.
-
-    `left_pointer`, `right_pointer`: addresses of the first elements of the arrays.
-    """
+    """Return True if two arrays share bytes, or if NumPy's overlap solver finds no answer."""
     if left_pointer + left.end <= right_pointer + right.start or right_pointer + right.end <= left_pointer + left.start:
         return False
     try:

@@ -30,14 +30,14 @@ def is_jax(array: Any) -> bool:
 
 
 def is_concrete(array: Any) -> bool:
-    """Return True if a jax.Array holds numbers in memory. Traced arrays and arrays of random keys do not."""
+    """Return True if a jax.Array holds numbers in memory. Traced arrays and random keys do not."""
     import jax
 
     return not isinstance(array, jax.core.Tracer) and not jax.numpy.issubdtype(array.dtype, jax.dtypes.extended)
 
 
 def check_usable(array: Any) -> None:
-    """Raise TypeError for a jax.Array that does not hold numbers on one device, and RuntimeError for a deleted one."""
+    """Raise TypeError for an array that is not numbers on one device, RuntimeError for a deleted one."""
     import jax
 
     if isinstance(array, jax.core.Tracer):
@@ -97,7 +97,7 @@ class JaxArrays(ExchangedArrays):
         return super().memory(device, sizes, dtype) if device.on_gpu else aligned(sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view to a jax.Array. JAX copies host memory that is not aligned to `ALIGNMENT`, and types under one byte."""
+        """Convert a view to a jax.Array. JAX copies types under one byte, and memory that is not aligned to `ALIGNMENT`."""
         import jax
 
         (device,) = like.devices()

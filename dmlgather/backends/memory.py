@@ -1,4 +1,4 @@
-"""Memory checks. Before anything is allocated, the required bytes are compared with the free memory of each device."""
+"""Memory checks: the required bytes are compared with the free memory of each device before anything is allocated."""
 
 from __future__ import annotations
 
@@ -11,18 +11,12 @@ from dmlgather.wording import alternatives, amount
 
 
 class TooLargeError(MemoryError):
-    """Error of a command or call that needs more memory than is free or allowed.
-
-    The message has the amounts, their purposes, and remedies.
-    """
+    """Error of a command or call that needs more memory than is free or allowed."""
 
 
 @dataclass(frozen=True)
 class MemoryShare:
-    """A number of bytes that a command or call needs in the memory of `device`.
-
-    `purpose`: what the bytes hold, for example "cpu: 3 resources".
-    """
+    """Memory that a command or call needs on a device. `purpose`: for example "cpu: 3 resources"."""
 
     device: Device
     bytes: int
@@ -33,10 +27,9 @@ class MemoryShare:
 
 
 def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None, remedies: Sequence[str]) -> None:
-    """Raise TooLargeError if `shares` add up to more than a device's free memory, or in host memory to more than `limit` bytes.
+    """Raise TooLargeError if `shares` exceed a device's free memory, or `limit` bytes of host memory.
 
-    `subject`: the command or call, which begins the message. `remedies`: sentences after "fix:". Raise DeviceError for a GPU
-    that cannot be used.
+    `subject` begins the message, and `remedies` end it, after "fix:".
     """
     by_device: dict[Device, list[MemoryShare]] = {}
     for share in shares:
@@ -56,7 +49,7 @@ def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None,
 
 
 def free_memory(device: Device) -> int | None:
-    """Return the free bytes in the memory of a device, or None if the system does not report them."""
+    """Return the free bytes of a device, or None if the system does not report them."""
     if not device.on_gpu:
         return available_memory()
     from dmlgather.backends import cuda

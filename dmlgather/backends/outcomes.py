@@ -15,10 +15,8 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 
 @dataclass(frozen=True, slots=True)
 class BadIndex:
-    """The first index out of range that a run under RAISE has read.
+    """The first bad index of a run. `offset`: in elements. `lookup`: number of the plan's lookup that read it.
 
-    `offset`: the position of the index in the index buffer, in elements. `value`: the value of the index.
-    `lookup`: the number of the plan's lookup that read the index.
     `overwritten`: True if the index was overwritten after the run. `value` is then a valid index.
     """
 
@@ -31,12 +29,9 @@ class BadIndex:
 def out_of_range(
     where: str, value: int, axis: int, limit: int, wrap: int, *, window: int = 1, overwritten: bool = False
 ) -> IndexError:
-    """Return the IndexError for a bad index.
+    """Return the IndexError for a bad index. `where`: for example "indices[3]".
 
-    `where`: the index tensor and the position in it, "indices[3]". `axis`: the indexed axis of the data. `limit`: number of
-    valid positions along the axis. `wrap`: number that is added to a negative index; 0 if negative indices are bad.
-    `window`: number of consecutive elements that are read, from the index on. `overwritten`: True if the index was overwritten
-    after the run.
+    `limit`: number of valid positions. `window`: number of consecutive elements that are read, from the index on.
     """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
@@ -47,21 +42,18 @@ def out_of_range(
 
 @dataclass(slots=True, eq=False)
 class Outcome(ABC):
-    """The result of a run under RAISE: whether an index was out of range, and which.
-
-    It keeps the index array alive, because it reads the bad index from there.
-    """
+    """The result of a run under RAISE. It keeps the index array alive, because it reads the bad index from there."""
 
     plan: IndexPlan
     indices: Footprint
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset of a bad index in the index buffer (elements), or None. On a GPU, wait for the stream."""
+        """Return the smallest offset of a bad index, or None. On a GPU, wait for the stream."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
-        """Return the value that the index buffer now has at `offset`."""
+        """Return the present value of the index buffer at `offset`."""
 
     def bad_index(self) -> BadIndex | None:
         """Return the bad index with the lowest address, or None. On a GPU, wait for the stream."""
@@ -81,12 +73,11 @@ class Outcome(ABC):
         return BadIndex(offset, value, reading[0], overwritten=True)
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
-        """Raise IndexError if an index was out of range.
+        """Raise IndexError if an index was out of range. `name`: the index tensor, for the message.
 
-        `name`: name of the index tensor, for the message. `axes`: for each lookup of the plan, the axis of the data that it
-        indexes.
-        `windows`: for each lookup, the number of consecutive elements that it reads, from its index on. If `windows` is empty,
-        each lookup reads one element.
+        `axes`: for each lookup, the axis of the data that it indexes. `windows`: for each lookup, the number of consecutive
+        elements that
+        it reads; empty for one.
         """
         bad = self.bad_index()
         if bad is None:
@@ -101,7 +92,7 @@ class Outcome(ABC):
 
 @dataclass(slots=True, eq=False)
 class HostOutcome(Outcome):
-    """The result of a run on the host that read a bad index. `flat`: the index array in one dimension."""
+    """The result of a run on the host that read a bad index."""
 
     flat: NDArray[Any]
     bad_offset: int
@@ -117,8 +108,7 @@ class HostOutcome(Outcome):
 class DeviceOutcome(Outcome):
     """The result of a run on a GPU. Its methods read the offset of a bad index from GPU memory.
 
-    `pointer`: address of the index buffer's lowest element. `keep`: the owner of this memory; None if the caller keeps it
-    alive.
+    `pointer`: address of the index buffer's lowest element. `keep`: the owner of this memory.
     `stream`: address of the stream of the last launch. `word`: GPU memory that receives the offset of a bad index (`BadWord`).
     `bad_offset`: the offset of a bad index if the run has already waited for it, else None.
     """
@@ -143,8 +133,7 @@ class DeviceOutcome(Outcome):
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
     """Return the coordinates of a bad index in the index tensor, or None if they are unknown.
 
-    If the plan has several lookups, they are known only if each lookup reads one component of the last dimension, as in
-    GatherND.
+    Several lookups have known coordinates only if each reads one component of the last dimension, as in GatherND.
     """
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)

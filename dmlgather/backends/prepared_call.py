@@ -1,8 +1,4 @@
-"""Prepared calls: one program for all arrays with the same signatures. A run only checks that no input overlaps the output.
-
-In this module, an operator call is a function from layouts of tensors to an IndexPlan. The program depends only on the plan, the
-device and the alignment.
-"""
+"""Prepared calls: one program for all arrays with the same signatures. A run only checks that no input overlaps the output."""
 
 from __future__ import annotations
 
@@ -23,20 +19,15 @@ from dmlgather.backends.outcomes import DeviceOutcome, HostOutcome, Outcome
 from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 Lowering = Callable[[Sequence[Layout]], IndexPlan]
-"""Function that returns the plan of an operator call. Its argument is a list of layouts: those of the inputs, then that of the
-output.
-"""
+"""Function that returns an operator's plan for the layouts of the inputs and of the output."""
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
-"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, its argument is a stream, or None for the current stream.
-On the host, it has no argument.
-"""
+"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, it takes a stream, or None for the current one."""
 
 PROGRAMS_KEPT = 256
-"""Maximum number of programs in the LRU cache of the process. Prepared calls also hold their programs."""
 CALLS_KEPT = 256
-"""Maximum number of prepared calls in an LRU cache. The cache keys contain the signatures of the arrays."""
+"""Prepared calls in an LRU cache at most. Its keys contain the signatures of the arrays."""
 
 
 class PreparedCall(ABC):
@@ -60,36 +51,33 @@ class PreparedCall(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
-        """Run on NumPy or CuPy arrays. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
+        """Run on views. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
 
-        Under RAISE, a GPU returns an outcome, which can later read the first bad index. The host returns an outcome only if an
-        index is bad. Return None in all other cases.
-        `wait`: on a GPU under RAISE, wait for the stream, and return None if no index is bad.
-        Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream, like `stream_pointer`.
+        Return an outcome under RAISE: on a GPU always, on the host only if an index is bad. With `wait`, a GPU waits for the
+        stream, and
+        returns an outcome only if an index is bad.
+        Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream.
         """
 
     run_at: RunAt
-    """Function that runs the call on three addresses: data, indices (0 without lookups) and output. It returns True.
+    """Function that runs the call on the addresses of data, indices (0 without lookups) and output, and a stream. It returns
+    True.
 
-    On a GPU, it also takes the stream's address (None: CuPy's current stream), and waits under RAISE. It returns False if
-    `run` must run the call or raise its error. The reasons are a backend that takes no addresses, an `out` that may overlap
-    an input, and a bad index under RAISE. It calls few Python functions, because each Python frame costs time.
+    Under RAISE, it waits for the GPU. It returns False if `run` must run the call or raise its error. It calls few Python
+    functions,
+    because each Python frame costs time.
     """
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
         """Return a function that repeats `run` on these arrays at the least cost, and keeps their memory alive.
 
-        On a GPU, the function only launches, so that a CUDA graph can capture it. Its outcomes report only its own launches.
-        Raise ValueError like `run`.
+        On a GPU, it only launches, so a CUDA graph can capture it. Its outcomes report only its own launches. Raise ValueError
+        like `run`.
         """
 
     def fast_path(self, args: Sequence[Any]) -> FastPath | None:
-        """Return the fast path of the call (`FastPath`) for arrays of the class of `args`, or None.
-
-        There is none for arrays of several classes, and for runs on a GPU that return outcomes. `args`: example arrays, inputs
-        first.
-        """
+        """Return the fast path for arrays of the class of `args`, or None. `args`: example arrays, inputs first."""
         if len({*map(type, args)}) > 1:
             return None
         adapter = arrays.adapter_of(args[0])
@@ -98,22 +86,15 @@ class PreparedCall(ABC):
         return self._fast_paths[adapter]
 
     def fast_path_on(self, adapter: Adapter, args: Sequence[Any]) -> FastPath | None:
-        """Return a new fast path for arrays of one library, or None. `args`: example arrays of the library, inputs first."""
+        """Return a new fast path for arrays of one library, or None. `args`: example arrays, inputs first."""
         return adapter.fast_path(self, args)
 
     def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that runs the call again, on other arrays with the same signatures.
-
-        The function does not compare signatures; its caller must. `adapters`: the adapter of each array. On a GPU, all are
-        equal.
-        """
+        """Return a function that repeats the call. It does not compare signatures. `adapters`: one for each array."""
         return adapters[0].repeater(self, adapters)
 
     def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
-        """Return the lowest addresses of data, indices (0 without lookups) and output.
-
-        Raise ValueError if `out` overlaps an input.
-        """
+        """Return the lowest addresses of data, indices (0 without lookups) and output. Raise ValueError for an overlap."""
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         low, high = out + out_start, out + out_end
         data, indices = pointers[0] + data_start, 0
@@ -141,7 +122,6 @@ class HostCall(PreparedCall):
         *,
         signatures: Sequence[Signature],
     ) -> None:
-        """Prepare the fast path, too. `signatures`: the signatures of the arrays, inputs first."""
         super().__init__(device, program, plan, inputs, out)
         footprints = (*inputs, out)
         # The engine's function of addresses; None if the reference backend or NumPy runs, and for elements that hold references.
@@ -204,7 +184,7 @@ class HostCall(PreparedCall):
         return self.repeat_on_views if all(adapter is NUMPY for adapter in adapters) else super().repeater(adapters)
 
     def repeat_on_views(self, args: Sequence[Any]) -> Any:
-        """Repeat the call on NumPy arrays, like a `Repeater`. `args`: inputs, then `out` or None for a new array."""
+        """Repeat the call on NumPy arrays. `args`: inputs, then `out` or None for a new array."""
         *inputs, out = args
         if out is None:
             out = np.empty(self.shape, inputs[0].dtype)
@@ -235,10 +215,7 @@ class DeviceCall(PreparedCall):
     def launch(
         self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None, *, wait: bool = False
     ) -> Outcome | None:
-        """Run on arrays at these addresses, like `run`.
-
-        `pointers`: addresses of the inputs. `keep`: the object that owns the indices' memory; the outcome keeps it alive.
-        """
+        """Run on arrays at these addresses, like `run`. `keep`: the owner of the indices' memory."""
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
@@ -318,11 +295,9 @@ def prepare_call(
 ) -> PreparedCall:
     """Return the program of an operator on `device`, prepared for arrays with these footprints.
 
-    `lower`: function that returns the operator's plan for given layouts.
-    `signatures`: the signatures of the arrays, inputs first; not needed on a GPU.
-    `own_words`: True if the outcomes of this call must report only its own launches. Otherwise, on a GPU under RAISE, all calls
-    of one plan and stream share the memory that receives the offset of a bad index.
-
+    `own_words`: True if the outcomes must report only the launches of this call. Otherwise, on a GPU under RAISE, all calls of
+    one
+    plan and stream share the memory that receives the offset of a bad index.
     Raise ValueError if `out` is read-only or overlaps itself, or if a GPU cannot read indices of this alignment.
     """
     check_output(out)
@@ -338,10 +313,7 @@ def prepare_call(
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """Return the program for a plan on `device`, newly compiled or from the cache.
-
-    `alignment`: the program runs on pointers that are multiples of this number of bytes.
-    """
+    """Return the cached program for a plan. It runs on pointers that are multiples of `alignment` bytes."""
     plan.check_limits()
     if device.on_gpu:
         return _device_program(plan, device.index, alignment)
@@ -359,7 +331,7 @@ def _device_program(plan: IndexPlan, number: int, alignment: int) -> Any:
 
 @lru_cache(PROGRAMS_KEPT)
 def _host_program(plan: IndexPlan, device: Device, *_settings: Any) -> Any:
-    """Return the program of the reference or cpu backend. `_settings`: the cpu backend's settings, as part of the cache key."""
+    """Return the program of the reference or cpu backend. `_settings` are only part of the cache key."""
     from dmlgather.backends import cpu, reference
 
     return (reference if device.kind == "reference" else cpu).prepare(plan)

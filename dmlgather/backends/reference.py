@@ -20,25 +20,20 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, OutOfBounds, dot, packed_strides, unravel
 
 BLOCK = 2**14
-"""Maximum number of elements in a block. A block's addresses stay in the processor's cache, and Ctrl-C does not wait long."""
+"""Elements in a block at most. Its addresses stay in the processor's cache, and Ctrl-C does not wait long."""
 
 REPORTED = 0.05
-"""Minimum number of seconds between two calls of a watcher (a progress callback)."""
+"""Seconds between two calls of a watcher at least."""
 
 Watcher = Callable[[int, int], None]
-"""Progress callback. Its arguments are the number of finished elements and the number of all elements. Under RAISE, it is
-called first with the number of checked indices and the number of all indices.
-"""
+"""Progress callback. It gets the number of finished elements and of all elements; under RAISE, first of indices."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Report the progress of every run in the body of the `with` statement.
-
-    `watcher` is called at the start of a run, at its end, and in between.
-    """
+    """Report the progress of every run in the `with` statement."""
     before = _watcher.set(watcher)
     try:
         yield
@@ -49,9 +44,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
     """Execute `plan` over three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
 
-    `data`, `out`: elements of one dtype, of `plan.element_bytes` bytes. Shapes: [in_extent] and [out_extent].
-    `indices`: elements of `plan.index_type`; None without lookups. Shape: [index_extent]. If an index is bad under RAISE, the
-    output is not written.
+    Elements of `data` and `out` have `plan.element_bytes` bytes. If an index is bad under RAISE, the output is not written.
     """
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -78,7 +71,7 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class ReferenceProgram:
-    """A plan prepared for the reference backend. It has the same methods as the programs of the other backends."""
+    """A plan with the same methods as the programs of the other backends."""
 
     plan: IndexPlan
 
@@ -108,7 +101,7 @@ def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]
 
 
 def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
-    """Return the indices at these offsets as a new array, in a type that is wide enough to add `wrap` to them."""
+    """Return the indices at these offsets as a new array, in a type that is wide enough to add `wrap`."""
     assert indices is not None
     exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype  # unsigned: no wraps
     return indices[_places(offset)].astype(exact)
@@ -125,10 +118,7 @@ Elements = TypeVar("Elements", NDArray[Any], NDArray[Any] | range)
 
 
 def _words(elements: Elements) -> Elements:
-    """Return a view with a type that NumPy copies bit by bit. For example, NumPy would convert the byte 2 in a bool array to 1.
-
-    Arrays of references and ranges are returned unchanged.
-    """
+    """Return a view with a type that NumPy copies bit by bit. NumPy would convert the byte 2 in a bool array to 1."""
     if isinstance(elements, range) or elements.dtype.hasobject:
         return elements
     size = elements.dtype.itemsize
@@ -136,26 +126,21 @@ def _words(elements: Elements) -> Elements:
 
 
 def _places(address: NDArray[Any]) -> NDArray[np.intp]:
-    """Return addresses in the integer type that NumPy uses for indices."""
     return address.astype(np.intp, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Coordinates:
-    """The coordinates of all elements in a block.
+    """The coordinates of all elements in a block. `of`: for each dimension, one number or an array.
 
-    `of`: for each dimension, one number, or an array that broadcasts to the block's shape.
-    `integer`: type of these arrays and of addresses: int64, or `object` for Python's integers.
+    `integer`: type of addresses: int64, or `object` for Python's integers.
     """
 
     of: Sequence[int | NDArray[Any]]
     integer: type
 
     def address(self, offset: int, strides: Sequence[int]) -> NDArray[Any]:
-        """Return the address of each element: `offset` plus the sum of coordinate times stride.
-
-        The array has size 1 along dimensions of stride 0.
-        """
+        """Return the address of each element, with size 1 along dimensions of stride 0."""
         address: NDArray[Any] = np.array([offset], self.integer)
         # Innermost dimension first: NumPy's inner loops are longer then.
         for coordinate, stride in zip(reversed(self.of), reversed(strides), strict=True):
@@ -167,8 +152,7 @@ class _Coordinates:
 def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
     """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher.
 
-    A block spans as many of the innermost dimensions as fit, a part of the next dimension, and one coordinate of each other
-    dimension.
+    A block spans as many innermost dimensions as fit, and a part of the next dimension.
     """
     steps, room = list[int](), BLOCK
     for size in reversed(shape):
@@ -194,11 +178,11 @@ def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
 
 
 def _integer(plan: IndexPlan) -> type:
-    """Return the type of addresses: int64 if it holds every number of the plan, else `object`, for Python's integers.
+    """Return int64 if it holds every number of the plan, else `object`, for Python's integers.
 
-    If int64 holds every number, it also holds all sums and products. The plan has proven that offset + o·strides +
-    Σ v·in_stride stays inside the extent for all coordinates o and clamped values v, also if some of them are 0. So no term of
-    the sum is larger than the extent.
+    Then int64 also holds all sums and products. The plan has proven that offset + o·strides + Σ v·in_stride stays inside the
+    extent
+    for all coordinates o and clamped values v, also if some of them are 0. So no term of the sum is larger than the extent.
     """
     numbers = [plan.in_extent, plan.index_extent, plan.out_extent, *plan.in_strides, *plan.out_strides]
     for lookup in plan.lookups:

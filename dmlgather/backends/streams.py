@@ -1,4 +1,4 @@
-"""Stream ordering: a call waits for the streams that wrote its arrays, and streams that use the arrays later wait for the call.
+"""Stream ordering: a call waits for the streams that wrote its arrays, and later users of the arrays wait for the call.
 
 Streams wait for each other by events. The host does not wait. Memory of other libraries is kept until the call has run.
 """
@@ -16,20 +16,20 @@ from typing import Any, TypeAlias
 from dmlgather.backends.devices import LEGACY, PER_THREAD, Device
 
 QUEUE = 64
-"""Maximum number of calls in one queue."""
+"""Calls in one queue at most."""
 
 Key: TypeAlias = tuple[int, int, int]
-"""Key of a queue: number of the GPU, address of the stream, and the thread for cudaStreamPerThread, or else 0."""
+"""Number of the GPU, address of the stream, and the thread for cudaStreamPerThread, or else 0."""
 
 
 class Kept:
-    """Arrays over memory of other libraries that a GPU may still use. Each is kept until the event after its launch is done.
+    """Arrays of other libraries that a GPU may still use. Each is kept until the event after its launch is done.
 
-    Each stream has a queue of arrays, in the order of the launches. When an event is done, the next call on any stream drops
-    the event's arrays. So the arrays of the last call are kept until the next call. If `QUEUE` calls on a stream have not run,
-    the next call on this stream waits for the oldest of them. So memory is bounded, and the GPU always has work. Events of a
-    destroyed stream also become done, and empty queues are dropped. At exit, the process waits for all remaining events, before
-    the libraries that own the memory shut down.
+    Each stream has a queue of arrays. Each call drops the arrays of events that are done. If `QUEUE` calls on a stream have not
+    run,
+    the next call waits for the oldest of them. So memory is bounded, and the GPU always has work. At exit, the process waits
+    for all
+    remaining events, before the libraries that own the memory shut down.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Kept:
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
-        """Keep arrays until a recorded event (cupy.cuda.Event) is done. Drop all arrays that are no longer needed."""
+        """Keep arrays until a recorded event is done. Drop all arrays that are no longer needed."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
             if not self._registered:  # late, so that `finish` runs before the libraries' own exit functions
@@ -54,7 +54,7 @@ class Kept:
             done.append(oldest)
 
     def finish(self) -> None:
-        """Wait for all events, and drop all arrays. Errors are ignored, because a GPU that has failed does not read memory."""
+        """Wait for all events, and drop all arrays. Ignore errors: a GPU that has failed does not read memory."""
         with self._lock:
             entries = [entry for queue in self._queues.values() for entry in queue]
             self._queues.clear()
@@ -73,7 +73,6 @@ class Kept:
         return done
 
     def _pop_overflow(self, key: Key) -> tuple[Any, Sequence[Any]] | None:
-        """Remove and return the oldest entry of the queue if the queue is too long, else return None."""
         with self._lock:
             queue = self._queues.get(key, ())
             return queue.popleft() if isinstance(queue, deque) and len(queue) > QUEUE else None
@@ -84,10 +83,11 @@ KEPT = Kept()
 
 
 class StreamOrder:
-    """The work that is left for the end of a call: other streams must wait for the call, and memory must be kept.
+    """The work left for the end of a call: other streams must wait for it, and memory must be kept.
 
-    `followers`: by GPU number, the streams that must wait for the call, each as (number of its GPU, address).
-    `views`: by GPU number, the arrays that must not be freed or reused before the call has run.
+    `followers`: by GPU number, the streams that must wait, each as (number of its GPU, address). `views`: by GPU number, the
+    arrays
+    that must be kept.
     """
 
     def __init__(self) -> None:
@@ -95,10 +95,7 @@ class StreamOrder:
         self.views: defaultdict[int, list[Any]] = defaultdict(list)
 
     def end(self) -> None:
-        """After the last launch, record an event on each GPU.
-
-        The followers wait for the event, and `KEPT` keeps the arrays until it is done.
-        """
+        """Record an event after the last launch. The followers wait for it, and `KEPT` keeps the arrays until it is done."""
         for number in {*self.followers, *self.views}:
             current_stream = current(number)
             if is_capturing(number, current_stream):
@@ -113,7 +110,6 @@ class StreamOrder:
 
 class _Threads(threading.local):
     order: StreamOrder | None = None
-    """Stream order of the thread's current call."""
 
 
 _this_thread = _Threads()
@@ -121,10 +117,7 @@ _this_thread = _Threads()
 
 @contextmanager
 def ordered_call(*, within: bool = False) -> Iterator[None]:
-    """Run the body of the `with` statement as one call. In it, `order_with` and `keep` apply to this call.
-
-    The call runs on CuPy's current streams. `within`: True to join the thread's current call, if there is one.
-    """
+    """Run the body as one call, to which `order_with` and `keep` apply. `within`: join the thread's current call, if any."""
     if within and _this_thread.order is not None:
         yield
         return
@@ -139,7 +132,7 @@ def ordered_call(*, within: bool = False) -> Iterator[None]:
 
 @contextmanager
 def on_stream(pointer: int, device: Device) -> Iterator[None]:
-    """Set CuPy's current stream of a GPU to the stream at address `pointer`, in the body of the `with` statement."""
+    """Make the stream at address `pointer` CuPy's current stream in the `with` statement."""
     import cupy
 
     with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
@@ -169,7 +162,8 @@ def is_capturing(number: int, stream: int) -> bool:
 def order_with(number: int, stream: int, owner: int | None = None) -> bool:
     """Order `stream` with CuPy's current stream of GPU `number`. Return False if both are the same stream.
 
-    The current stream waits for `stream` now, and `stream` waits for the current stream at the end of this thread's call. During
+    The current stream waits for `stream` now, and `stream` waits for the current stream at the end of this thread's call.
+    During
     a graph capture, no stream waits, because the code that launches the graph must order it.
     `owner`: number of the GPU of `stream`; None for `number`.
     """
@@ -190,7 +184,7 @@ def keep(number: int, view: Any) -> None:
 
 
 def _recorded(number: int, stream: int) -> Any:
-    """Return an event that is done when a stream of GPU `number` has run all its present work."""
+    """Return an event that is done when the stream has run all its present work."""
     import cupy
 
     with cupy.cuda.Device(number):
@@ -200,7 +194,6 @@ def _recorded(number: int, stream: int) -> Any:
 
 
 def _wait(number: int, stream: int, event: Any) -> None:
-    """Make a stream of GPU `number` wait for an event of any GPU."""
     import cupy
 
     with cupy.cuda.Device(number):  # address 0 names a stream of the current GPU
@@ -209,10 +202,7 @@ def _wait(number: int, stream: int, event: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CudaStream:
-    """A stream's address as an object with the CUDA stream protocol (`__cuda_stream__`).
-
-    Stream 0 is passed as `LEGACY`, because CuPy's DLPack may read 0 as the thread's own stream.
-    """
+    """A stream's address as an object with the CUDA stream protocol. CuPy's DLPack may read stream 0 as the thread's own."""
 
     pointer: int
 

@@ -33,7 +33,7 @@ def is_compiling() -> bool:
 
 
 def gpu_of(array: Any) -> int | None:
-    """Return the number of a tensor's GPU. Return None for a tensor in other memory, a subclass, and any other object."""
+    """Return the number of a tensor's GPU, or None for other memory, a subclass, or another object."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
 
 
@@ -43,10 +43,7 @@ def current_stream(number: int) -> int:
 
 
 def used_on(tensor: Any, stream: int) -> bool:
-    """Record that a stream uses a tensor on a GPU. PyTorch then reuses the memory only after the stream's work has run.
-
-    Return False for cudaStreamPerThread, because PyTorch cannot record its use.
-    """
+    """Tell PyTorch that `stream` uses a tensor. Return False for cudaStreamPerThread, which PyTorch cannot record."""
     cuda = sys.modules["torch"].cuda
     if stream == PER_THREAD:
         return False
@@ -56,17 +53,16 @@ def used_on(tensor: Any, stream: int) -> bool:
 
 
 def plain(tensor: Any) -> Any:
-    """Return the tensor without its autograd history.
+    """Return the tensor without its autograd history, and a copy of a conjugate or negative view.
 
-    Copy a conjugate or negative view, because DLPack would ignore these flags. Raise TypeError for a tensor without elements in
-    host or CUDA memory, and RuntimeError, like PyTorch, for a tensor that requires a gradient.
+    Raise TypeError if the elements are not in host or CUDA memory, and RuntimeError if the tensor requires a gradient.
     """
     _check(tensor)
     return tensor.detach().resolve_conj().resolve_neg()
 
 
 def check_written(tensor: Any) -> None:
-    """Raise the errors of `plain`, and RuntimeError for a conjugate or negative view, which cannot be written."""
+    """Raise the errors of `plain`, and RuntimeError for a conjugate or negative view."""
     _check(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise RuntimeError("out is a conjugate or negative view, which cannot be written: pass a new tensor")
@@ -92,7 +88,7 @@ def _check(tensor: Any) -> None:
 def _has_elements(tensor: Any) -> bool:
     """Return True if the tensor's elements, if any, are in memory.
 
-    Under vmap, a tensor has no address. Under functionalize, and for a zero tensor, the address is 0.
+    Under vmap, a tensor has no address. Under functionalize, and for PyTorch's zero tensors, the address is 0.
     """
     try:
         return bool(tensor.data_ptr()) or not tensor.numel()
@@ -101,13 +97,13 @@ def _has_elements(tensor: Any) -> bool:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Return True if the tensor's class is PyTorch's own. Other classes, such as that of traced tensors, behave differently."""
+    """Return True for PyTorch's own classes. Others, such as that of traced tensors, behave differently."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 def bits(tensor: Any) -> Any:
-    """Return the tensor. If NumPy does not have its data type, such as bfloat16, return it viewed as integers."""
+    """Return the tensor, viewed as integers if NumPy lacks its data type, such as bfloat16."""
     torch = sys.modules["torch"]
     if hasattr(np, str(tensor.dtype).removeprefix("torch.")):
         return tensor
@@ -115,11 +111,7 @@ def bits(tensor: Any) -> Any:
 
 
 def host_view(tensor: Any) -> NDArray[Any] | None:
-    """Return a NumPy array over the memory of a tensor, without DLPack's exchange.
-
-    Return None for a tensor outside of host memory, for a tensor that `plain` would change or refuse, and for a data type that
-    NumPy does not have.
-    """
+    """Return a NumPy array over a tensor's memory, without DLPack's exchange, or None if there is none."""
     torch = sys.modules.get("torch")
     if torch is None or type(tensor) is not torch.Tensor:
         return None
@@ -131,7 +123,7 @@ def host_view(tensor: Any) -> NDArray[Any] | None:
 
 
 def storage(tensor: Any) -> Any:
-    """Return the whole memory of a tensor as a one-dimensional tensor. Raise the errors of `plain`."""
+    """Return the whole memory of a tensor as one dimension. Raise the errors of `plain`."""
     _check(tensor)
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.dtype.itemsize,), (1,), 0)
 
@@ -190,10 +182,7 @@ class TorchTensors(ExchangedArrays):
         return out if type(out) is type(like) else None
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path.
-
-        In host memory, it is the fast path of NumPy arrays over the same memory, because these take little time to make.
-        """
+        """Return the fast path. In host memory, it uses NumPy arrays over the same memory, which are quick to make."""
         on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:
             return super().fast_path(call, arrays)
@@ -217,7 +206,7 @@ class TorchTensors(ExchangedArrays):
         return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return a NumPy array with a data type of ml_dtypes. Raise TypeError for a data type that ml_dtypes does not have."""
+        """Return a NumPy array with a data type of ml_dtypes."""
         try:
             import ml_dtypes
 
@@ -231,7 +220,7 @@ class TorchTensors(ExchangedArrays):
 
 
 class _InOrder:
-    """Wrapper of a GPU tensor that exports it through DLPack, but without a wait between streams.
+    """A GPU tensor that exports itself through DLPack without a wait between streams.
 
     PyTorch refuses to order cudaStreamPerThread, so `TorchTensors.order` orders the streams instead.
     """

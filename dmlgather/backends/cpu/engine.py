@@ -1,6 +1,4 @@
-"""The compiled CPU engine, called by ctypes. Large calls release the interpreter lock. `cpu_kernels/engine.h` has the C
-functions.
-"""
+"""The compiled CPU engine, called by ctypes. `cpu_kernels/engine.h` declares the C functions."""
 
 from __future__ import annotations
 
@@ -27,27 +25,21 @@ from dmlgather.wording import counted
 NAME = {"win32": "dmlgather.dll", "darwin": "libdmlgather.dylib"}.get(sys.platform, "libdmlgather.so")
 LIBRARY = Path(__file__).with_name(NAME)
 INTERFACE = 2
-"""Version of the C interface, as in `engine.h`. It changes if a function changes, or the array of words that describes a
-plan.
-"""
+"""Version of the C functions in `engine.h` and of the words that describe a plan."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Maximum number of output bytes, and of indices, of a call that keeps the interpreter lock. Releasing the lock would take as
-long as such a call.
-"""
+"""Output bytes and indices of a call that keeps the interpreter lock, because releasing it would take as long."""
 METH_FASTCALL = 0x80
-"""Flag of Python's C API for a C function that gets its arguments as an array and a count."""
+"""Flag of Python's C API: the function gets its arguments as an array."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
-"""Instruction sets of the engine's loops; "" is the best one of this machine. `POLICIES` and `LOOPS` have the order of the
-enums in C.
-"""
+"""Instruction sets in the order of the C enum, like `POLICIES`. "" is the best one of this machine."""
 
 
 class Engine:
-    """The shared library of the compiled engine, loaded by ctypes."""
+    """The shared library of the compiled engine."""
 
     def __init__(self, path: Path) -> None:
-        """Raise OSError if the library is for a different platform or interface, AttributeError if it lacks a function."""
+        """Raise OSError for another platform or interface, AttributeError if a function is missing."""
         # Functions of a CDLL release the interpreter lock while they run; those of a PyDLL hold it.
         releasing, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         pointer, number = ctypes.c_void_p, ctypes.c_int64
@@ -68,18 +60,10 @@ class Engine:
         self.run_bound = [function("run_bound", number, of=library) for library in libraries]
         self.run_bound_silently = [function("run_bound", None, of=library) for library in libraries]
         self.fast_path = _fast_path_maker(releasing) if has_known_fields() else None
-        """Function that makes a fast path from a `_FastPathRecord`. It is None if array objects have other fields than
-        expected.
-        """
+        """Function that makes a fast path. None if array objects have unexpected fields."""
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
-        """Return the program for a canonical plan.
-
-        The other arguments are for tests; 0 and "" leave the choice to the engine. `threads`: maximum number of threads.
-        `block_units`: number of units in a block. `loops`: instruction set.
-        Raise ValueError if the engine refuses the plan, if memory is exhausted, or if the machine lacks the instruction set.
-        Raise SettingError like `host.threads`.
-        """
+        """Return the program for a canonical plan. Raise ValueError if the engine refuses it. The options are for tests."""
         host.threads()  # raises for a wrong DMLGATHER_NUM_THREADS; the engine would ignore the value
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
         program = self._prepare(words.buffer_info()[0], len(words))
@@ -91,11 +75,11 @@ class Engine:
 
 
 class EngineProgram:
-    """A plan prepared by the engine. It is immutable and thread-safe. `Engine.prepare` makes one.
+    """A plan prepared by the engine. It is immutable and thread-safe.
 
-    `launch`: function that executes the plan. Its arguments are the lowest addresses of data, indices (0 without lookups) and
-    output. It returns the smallest offset (elements of the index tensor) of a bad index under RAISE, else -1. The caller must
-    keep the memory alive.
+    `launch`: function that executes the plan at the lowest addresses of data, indices (0 without lookups) and output. It
+    returns the
+    offset of a bad index under RAISE, else -1. The caller must keep the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -104,10 +88,9 @@ class EngineProgram:
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """Return a function that runs the plan on these arrays. It returns None, or under RAISE the offset of a bad index.
+        """Return a function that runs the plan and keeps the arrays alive. It returns None, or the offset of a bad index.
 
-        The function keeps the arrays alive. Each array must begin at its tensor's lowest address. The function only calls C,
-        with one prepared argument.
+        Each array must begin at its tensor's lowest address.
         """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.owners = (self._handle, data, indices, out)
@@ -118,9 +101,9 @@ class EngineProgram:
         return lambda: None if (bad := execute()) < 0 else bad
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
-        """Return a builtin function that runs the plan on arrays with these signatures, inputs first, or None (`FastPath`).
+        """Return a builtin function that runs the plan on arrays with these signatures, or None.
 
-        It keeps the program alive. `spans`: for each array, the bytes from its pointer to its lowest address, and to its end.
+        `spans`: for each array, the bytes from its pointer to its lowest address, and to its end.
         """
         if self._engine.fast_path is None:
             return None
@@ -136,12 +119,12 @@ class EngineProgram:
         return self._engine.fast_path(record)
 
     def describe(self) -> str:
-        """Return a text for `explain`: the inner loop, the units that it moves, blocks and threads."""
+        """Return a text for `explain`: the inner loop, what it moves, blocks and threads."""
         return str(self._engine.text(self._handle), "ascii")
 
 
 class _Handle(ctypes.c_void_p):
-    """A pointer to the C object of a program. The C object is freed with this Python object."""
+    """The program in C, which is freed with this object."""
 
     free: Callable[[_Handle], None]
 
@@ -150,35 +133,32 @@ class _Handle(ctypes.c_void_p):
 
 
 class _BoundCall(ctypes.Structure):
-    """The C struct `bound_call`. `owners`: the Python objects that own the memory to which the struct points."""
+    """The C struct `bound_call`. `owners` keep the memory alive."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
     owners: tuple[Any, ...]
 
 
 class _FastPathRecord(bytes):
-    """The C struct `fast_path`. `owners`: the Python objects that own the memory to which the struct points."""
+    """The C struct `fast_path`. `owners` keep the memory alive."""
 
     owners: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
 
 class _PythonFunctions(ctypes.Structure):
-    """The C struct `python_functions`: functions of Python's C API that the engine calls."""
+    """The C struct `python_functions`."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("array_type", "bytes_of", "truth", "unlock", "lock"))
 
 
 class _Method(ctypes.Structure):
-    """PyMethodDef of Python's C API: the description of a builtin function."""
+    """PyMethodDef of Python's C API."""
 
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
-    """Return a function that makes a fast path from a record: a builtin function that calls `dmlgather_call` with the record.
-
-    A builtin function takes array objects as they are, but a function of ctypes does not.
-    """
+    """Return a function that makes a builtin function. Unlike a function of ctypes, it takes array objects directly."""
     names = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
     addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names)
     use: Any = library["dmlgather_use"]
@@ -201,24 +181,18 @@ def _words(plan: IndexPlan, *options: int) -> list[int]:
 
 
 def load() -> Engine | None:
-    """Return the engine, or None if there is none. `status` has the reason. Raise SettingError like `host.is_pure`."""
+    """Return the engine, or None if there is none. Raise SettingError like `host.is_pure`."""
     return _load(host.is_pure(), LIBRARY)[0]
 
 
 def status() -> str:
-    """Return a line with the engine's instruction set and threads, or with the reason why there is no engine.
-
-    Raise SettingError like `load` and `host.threads`.
-    """
+    """Return the engine's instruction set and threads, or why there is no engine. Raise SettingError like `load`."""
     engine, reason = _load(host.is_pure(), LIBRARY)
     return reason if engine is None else f"compiled engine, {instruction_sets(engine)[0]}, {counted(host.threads(), 'thread')}"
 
 
 def instruction_sets(engine: Engine) -> tuple[str, ...]:
-    """Return the instruction sets that both this machine and the engine have, the best one first.
-
-    Raise SettingError like `Engine.prepare`.
-    """
+    """Return the instruction sets that this machine and the engine have, the best one first."""
     host.threads()
     least = IndexPlan((1,), (1,), (1,), element_bytes=1, in_extent=1, out_extent=1)
     available = []
@@ -242,8 +216,9 @@ def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
 def _absent(name: str) -> str:
     """Return a sentence that says why there is no engine, and how to get it.
 
-    A checkout has an engine only after an editable install. If Python is started in the checkout's folder, it imports the
-    checkout, even if a wheel is installed.
+    A checkout has an engine only after an editable install. Python imports the checkout if it is started there, even if a wheel
+    is
+    installed.
     """
     package = Path(__file__).parents[2]
     lacking = f"the dmlgather that Python has imported, {package}, has no compiled engine ({name}): "

@@ -1,7 +1,4 @@
-"""Plans executed by NumPy, on one thread, by four recipes. The results have the same bits as those of the compiled engine.
-
-A plan is executed by the first recipe in `RECIPES` that can execute it.
-"""
+"""Plans executed by NumPy, on one thread, by the first recipe in `RECIPES` that fits."""
 
 from __future__ import annotations
 
@@ -19,37 +16,30 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Maximum number of units in a block; their addresses take up to 4 MB. It is also the maximum number of bytes of a unit: a
-longer contiguous run is moved by a copy of its own.
-"""
+"""Units in a block at most, and bytes of a unit. A longer contiguous run is moved by a copy of its own."""
 TEMPORARY = 2**20
-"""Maximum number of bytes of the temporary array in which numpy.take collects units before they are copied to the output."""
+"""Bytes of the temporary array of numpy.take at most."""
 
 BoundCall = Callable[[], int | None]
-"""Function that executes a plan on its buffers. Under RAISE, it returns the smallest offset of a bad index, or None."""
+"""Function that executes a plan. Under RAISE, it returns the smallest offset of a bad index, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The arrays of one call. `data` and `out` hold bytes, or Python references, which NumPy must count."""
+    """The arrays of one call: bytes, or Python references, which NumPy must count."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
     out: NDArray[Any]
 
     def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the data type by which a unit is moved: `plain` for bytes, or the arrays' own type for references."""
+        """Return the data type by which a unit is moved: `plain` unless the arrays hold references."""
         return self.data.dtype if self.data.dtype.hasobject else plain
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A way to execute plans by NumPy functions.
-
-    `name`, `why`: for `describe`. `when`: function that returns True if the recipe can execute a plan. Its arguments are the
-    geometry and the number of units of a block.
-    `bind`: function that returns a bound call. Its arguments are the geometry, the number of units of a block, and buffers.
-    """
+    """A way to execute plans by NumPy functions. Its functions also take the number of units in a block."""
 
     name: str
     why: str
@@ -58,16 +48,13 @@ class Recipe:
 
 
 class NumpyProgram:
-    """A canonical plan prepared for NumPy. It is immutable. It is thread-safe, because every run has its own scratch memory.
-
-    `block`: number of units in a block, for tests; 0 for `BLOCK`.
-    """
+    """A canonical plan prepared for NumPy. It is immutable and thread-safe."""
 
     def __init__(self, canonical: IndexPlan, block: int = 0) -> None:
         self._plan, self._block = canonical, block or BLOCK
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> BoundCall:
-        """Return a function that executes the plan on these buffers. The caller, `CpuProgram.bind`, has checked them."""
+        """Return a function that executes the plan on these buffers, which `CpuProgram.bind` has checked."""
         if data.dtype.hasobject:
             geometry, buffers = self._references, Buffers(data, indices, out)
         else:
@@ -146,7 +133,7 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
 
 
 def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
-    """Call `move` for each block. Under RAISE, return the smallest offset of a bad index, and move no blocks after it."""
+    """Call `move` for each block. Under RAISE, move nothing after a bad index, and return the smallest bad offset."""
     smallest: int | None = None
     for box in boxes(addresses.shape, sizes):
         resolved = addresses.of(box)

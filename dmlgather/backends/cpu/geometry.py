@@ -1,7 +1,7 @@
-"""A canonical plan for NumPy: strides in bytes, and units of any number of bytes.
+"""A canonical plan for NumPy: a copy of units, with strides in bytes.
 
-A unit is an innermost run of elements with the same indices that is contiguous in the input and in the output. For example, it
-is a row of a table, or the channels of a pixel. NumPy moves a unit as one opaque item, so the same code serves every data type.
+A unit is an innermost run of elements with the same indices that is contiguous in the input and in the output, such as a row of
+a table or the channels of a pixel. NumPy moves a unit as one opaque item, so the same code serves every data type.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ WORDS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """A canonical plan as NumPy executes it: a copy of units. Strides, offsets and the `in_stride` of each lookup are in bytes.
+    """A canonical plan as a copy of units of `unit` bytes. Strides, offsets and each lookup's `in_stride` are in bytes.
 
-    `shape`: number of units along each dimension; at least one dimension. `unit`: bytes of a unit. `reads`: False if the plan
-    only writes the fill value.
+    `shape`: number of units along each dimension; at least one dimension. `reads`: False if the plan only writes the fill
+    value.
     """
 
     shape: tuple[int, ...]
@@ -43,8 +43,8 @@ class Geometry:
     def of(cls, plan: IndexPlan, longest: int) -> Geometry:
         """Return the geometry of a canonical plan.
 
-        `longest`: maximum number of bytes of a unit. A longer contiguous run becomes a dimension of words, each at most 8
-        bytes. With 0, every element is a unit.
+        `longest`: bytes of a unit at most. Longer runs become a dimension of words of at most 8 bytes. With 0, elements are
+        units.
         """
         # An empty plan with lookups has a leading dimension of size 0. Its other dimensions are those of the indices to check.
         kept = slice(1 if plan.empty and plan.lookups else 0, None)
@@ -67,10 +67,7 @@ class Geometry:
         return elements._joined(longest) if longest and elements.reads else elements
 
     def _joined(self, longest: int) -> Geometry:
-        """Return the geometry with each innermost contiguous run as one unit.
-
-        A run of more than `longest` bytes is instead divided into words.
-        """
+        """Join each innermost contiguous run to one unit, or to words if it has more than `longest` bytes."""
         if not self.out_strides[-1] == self.unit == self.in_strides[-1] or self.moves(self.rank - 1):
             return self
         run = self.unit * self.shape[-1]
@@ -92,58 +89,47 @@ class Geometry:
 
     @cached_property
     def item(self) -> np.dtype[np.void]:
-        """Return the opaque data type of a unit (`V12`). It needs no alignment, so that take() copies no misaligned buffer."""
+        """Return the opaque data type of a unit, such as `V12`. It needs no alignment."""
         return np.dtype(f"V{self.unit}")
 
     @cached_property
     def word(self) -> np.dtype[np.generic]:
-        """Return the data type by which a unit is copied.
-
-        It is an unsigned integer if one has the unit's size, because NumPy copies integers faster than opaque items.
-        """
+        """Return the data type for copies of units. NumPy copies integers faster than opaque items."""
         return np.dtype(f"u{self.unit}") if self.unit in WORDS else self.item
 
     @cached_property
     def pitch(self) -> int:
-        """Return the distance in bytes of the possible source offsets: a common divisor of all source strides.
-
-        If it equals `unit`, the source is an array of adjacent units. It is smaller if units can overlap, as in sliding
+        """Return the distance in bytes of possible sources. It is less than `unit` if units can overlap, as in sliding
         windows.
         """
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
     def moves(self, axis: int) -> bool:
-        """Return True if the index of some lookup changes along dimension `axis`."""
+        """Return True if some index changes along dimension `axis`."""
         return any(lookup.index_strides[axis] for lookup in self.lookups)
 
     @cached_property
     def still(self) -> int:
-        """Return the number of leading dimensions up to the last one along which an index changes.
-
-        Along all later dimensions, every index stays the same.
-        """
+        """Return the number of leading dimensions up to the last one along which an index changes."""
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Return the bytes of all units that have the same indices: those along the dimensions from number `still` on."""
+        """Return the bytes of all units that have the same indices."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return the output buffer as an array of units, of shape `shape`."""
+        """Return the output buffer as an array of units."""
         return np.ndarray(self.shape, dtype, out, self.out_offset, self.out_strides)
 
     def window(self, data: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, NDArray[Any]]:
-        """Return the offset of the lowest byte that the plan can read, and a one-dimensional array of units from there on.
-
-        Neighbouring units of the array begin `pitch` bytes apart, so they may overlap.
-        """
+        """Return the lowest offset that the plan can read, and the units from there on, `pitch` bytes apart."""
         limits = tuple(lookup.limit for lookup in self.lookups)
         steps = tuple(lookup.in_stride for lookup in self.lookups)
         low, high = reach(self.shape + limits, self.in_strides + steps, self.in_offset)
         return low, np.ndarray(((high - low) // self.pitch + 1,), dtype, data, low, (self.pitch,))
 
     def fill_item(self, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-        """Return the fill value, repeated to the bytes of one unit, as a zero-dimensional array."""
+        """Return the fill value, repeated to the bytes of one unit."""
         return np.frombuffer(self.fill * (self.unit // len(self.fill)), dtype).reshape(())

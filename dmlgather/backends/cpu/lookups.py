@@ -40,7 +40,7 @@ def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
-    """Yield blocks of shape `sizes` that cover `shape`, in row-major order. The last block along a dimension may be smaller."""
+    """Yield blocks that cover `shape`, in row-major order."""
     counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
     for number in range(prod(counts)):
         starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))
@@ -49,11 +49,10 @@ def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The indices of a block, after wrap and clamp: as positions along the axis, or as source addresses.
+    """The indices of a block after wrap and clamp: positions along the axis, or source addresses.
 
-    `values`: positions 0 … limit - 1, or source addresses. `bad`: True for each index out of bounds; None if no index is.
-    `values` and `bad` broadcast to the block.
-    `offset`: under RAISE, the smallest offset of a bad index, in elements of the index buffer.
+    `bad`: True for each index out of bounds; None if no index is. `offset`: under RAISE, the smallest offset of a bad index, in
+    elements of the index buffer.
     """
 
     values: NDArray[np.integer]
@@ -62,10 +61,7 @@ class Resolved:
 
 
 class LookedUp:
-    """A lookup of a plan, together with its index buffer. `resolve` reads the indices of a block.
-
-    `shape`: sizes of the plan's leading dimensions. Along the other dimensions, the index does not change.
-    """
+    """A lookup and its index buffer. `shape`: the leading dimensions; along the others, the index does not change."""
 
     def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
         self.lookup, self.policy = lookup, policy
@@ -80,10 +76,7 @@ class LookedUp:
         self.proof = min(lookup.limit, negatives) if indices.dtype.kind == "i" else lookup.limit
 
     def resolve(self, box: Box) -> Resolved:
-        """Return the positions that the units of a block look up.
-
-        The array has size 1 along dimensions where the index stays the same.
-        """
+        """Return the positions that a block looks up, with size 1 where the index stays the same."""
         part = tuple(span if step else slice(0, 1) for span, step in zip(box, self.steps, strict=True))
         raw = self.view[(*part, ...)]  # with "...", because NumPy would return a scalar if there are no dimensions
         if raw.view(self.unsigned).max() < self.proof:
@@ -120,10 +113,7 @@ class LookedUp:
 
 
 class Addresses:
-    """The source addresses of a plan's units, computed from indices and strides.
-
-    `dims`: number of leading dimensions that are covered. Addresses count units of `pitch` bytes, from byte `origin` on.
-    """
+    """Source addresses in units of `pitch` bytes from byte `origin` on. `dims`: number of leading dimensions."""
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
         assert indices is not None
@@ -134,7 +124,7 @@ class Addresses:
         self.lookup_steps = [lookup.in_stride // pitch for lookup in geometry.lookups]
 
     def of(self, box: Box) -> Resolved:
-        """Return the source addresses of a block. `values` has the block's shape. Repeated addresses share memory."""
+        """Return the source addresses of a block. Repeated addresses share memory."""
         total: NDArray[np.integer] = np.array(self.start, np.int64)
         for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
             if step:
@@ -152,5 +142,4 @@ class Addresses:
 
 
 def _along(axis: int, rank: int, values: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return `values` as an array of rank `rank` that varies only along dimension `axis`. All other dimensions have size 1."""
     return values.reshape((-1, *[1] * (rank - 1 - axis)))

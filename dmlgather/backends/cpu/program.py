@@ -18,20 +18,12 @@ from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 
 class CpuProgram:
-    """A plan prepared for the CPU. It is immutable. It is thread-safe, because every run has its own scratch memory.
-
-    The plan may be canonical or not. The constructor raises ValueError if a CLAMP or PROMISE plan indexes an axis of size 0,
-    and for limits beyond 64 bits.
-    """
+    """A plan in any form, prepared for the CPU. It is immutable and thread-safe."""
 
     def __init__(
         self, plan: IndexPlan, compiled: Engine | None, *, threads: int = 0, block_units: int = 0, loops: str = ""
     ) -> None:
-        """Prepare a plan. `compiled`: the engine; None to run the plan by NumPy.
-
-        The other arguments are for tests; 0 and "" are the defaults. `threads`: maximum number of threads of the engine.
-        `block_units`: number of units in a block. `loops`: instruction set.
-        """
+        """Prepare a plan by the engine, or by NumPy if it is None. Raise ValueError for limits beyond 64 bits."""
         plan.check_limits()
         self.plan = plan
         self.canonical = canonicalise(plan, plan.element_bytes)  # no wider elements, because buffers may have any alignment
@@ -43,7 +35,7 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """Return `EngineProgram.launch`, or None if NumPy runs the plan. The function cannot move Python references."""
+        """Return `EngineProgram.launch`, or None if NumPy runs the plan. It cannot move Python references."""
         return None if self._engine is None else self._engine.launch
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
@@ -51,23 +43,16 @@ class CpuProgram:
         return None if self._engine is None else self._engine.fast_path(arrays, spans)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan once. Under RAISE, return the smallest offset of a bad index, or None.
-
-        The offset counts elements of the index buffer. Arguments and errors are those of `bind`.
-        """
+        """Execute the plan once. Arguments, result and errors are those of `bind`."""
         return self.bind(data, indices, out)()
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """Return a thread-safe function that executes the plan on these buffers. Each call reads their current contents.
+        """Return a thread-safe function that executes the plan on the buffers' current contents.
 
-        Buffers are one-dimensional, contiguous, and at least as long as the plan's extents. `data`, `out`: elements of
-        `plan.element_bytes` bytes. `indices`: elements of `plan.index_type`; None without lookups.
-
-        The function returns None. If an index is bad under RAISE, it returns the smallest offset of a bad index, and the output
-        is incomplete.
-
-        Raise ValueError for any other buffer, and TypeError for StringDType. If elements hold references, also raise TypeError
-        under FILL, and if the output has a different data type than the input.
+        It returns None, or under RAISE the smallest offset of a bad index, in elements; the output is then incomplete. Buffers
+        are
+        one-dimensional and contiguous. Elements have `plan.element_bytes` bytes, indices have `plan.index_type`.
+        Raise ValueError for any other buffer, and TypeError for StringDType and for references that cannot be moved.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:
@@ -83,7 +68,6 @@ class CpuProgram:
 
     @cached_property
     def _engine(self) -> EngineProgram | None:
-        """The engine's program, or None without an engine. With an engine, NumPy moves only Python references."""
         if self._compiled is None:
             return None
         return self._compiled.prepare(self.canonical, self._threads, self._block_units, self._loops)

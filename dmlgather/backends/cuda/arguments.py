@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LIMIT = 2**31
-"""`magic` divides numbers below this limit by divisors below this limit."""
+"""`magic` divides numbers below this limit by divisors below it."""
 NEAR_LIMIT = 2**14
-"""`odd_magic` divides numbers below this limit by divisors up to this limit."""
+"""`odd_magic` divides numbers below this limit by divisors up to it."""
 
 
 def magic(divisor: int) -> tuple[int, int]:
@@ -29,11 +29,12 @@ def magic(divisor: int) -> tuple[int, int]:
 def odd_magic(divisor: int) -> int:
     """Return a multiplier so that n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
 
-    The exact quotient q = (2 * n + 1) / (2 * divisor) lies between n / divisor and the next integer. It is at least 1 / (2 *
-    divisor) below that integer, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up. With e =
-    multiplier * divisor - 2**31, this makes q larger by (2 * n + 1) * e / (divisor * 2**32). Here 2 * n + 1 < 2**15 and e <
-    divisor <= 2**14, so q grows by less than 1 / (2 * divisor) and stays below the integer. Example: divisor 3 has multiplier
-    715827883, and e = 1.
+    The exact quotient q = (2 * n + 1) / (2 * divisor) lies between n / divisor and the next integer, and at least 1 / (2 *
+    divisor)
+    below it, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up. With e = multiplier * divisor -
+    2**31, q
+    grows by (2 * n + 1) * e / (divisor * 2**32). Here 2 * n + 1 < 2**15 and e < divisor <= 2**14, so q grows by less than
+    1 / (2 * divisor). Example: divisor 3 has multiplier 715827883, and e = 1.
     """
     if not 0 < divisor <= NEAR_LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {NEAR_LIMIT}")
@@ -43,7 +44,7 @@ def odd_magic(divisor: int) -> int:
 def wide_magic(divisor: int) -> tuple[int, int]:
     """Return a 64-bit multiplier and a shift so that n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
 
-    The proof is that of `magic`, with 63 bits instead of 31. Divisor 1 is refused, because it would need a shift to the left.
+    The proof is that of `magic`. Divisor 1 is refused, because it would need a shift to the left.
     """
     if not 1 < divisor < 2**63:
         raise ValueError(f"the divisor is {divisor}, expected 2 … {2**63 - 1}")
@@ -79,20 +80,20 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("far_lookup", "48s"),
     ("far_index_step", "24s"),
 )
-"""Fields of `Arguments` in order, each with its format for the module struct. A test compares the offsets with the
-compiler's.
+"""Fields of `Arguments` in order, with their formats for the module struct. A test compares them with the compiler's
+offsets.
 """
 
 POINTERS = struct.Struct("<4Q")
 """The fields `in`, `indices`, `out` and `first_bad`, at offset 0. Every launch writes them."""
 CONSTANTS = struct.Struct("<Q")
-"""The field `table`, at offset `CONSTANTS_OFFSET`. It is written only once."""
+"""The field `table`. It is written only once."""
 CONSTANTS_OFFSET = POINTERS.size
 
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
 """Maximum number of thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
-"""Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold all further dimensions and lookups."""
+"""Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold all others."""
 MAX_TILED = 6
 """Maximum number of dimensions of a tile."""
 
@@ -108,10 +109,7 @@ _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 class Dimension(NamedTuple):
-    """A thread dimension: the number of its coordinates, and the bytes from one coordinate to the next.
-
-    `out_step`, `in_step`: bytes in the output and in the input. `index_steps`: for each lookup, bytes in the index buffer.
-    """
+    """A thread dimension. The steps are bytes from one coordinate to the next; `index_steps` has one for each lookup."""
 
     size: int
     out_step: int = 0
@@ -124,19 +122,18 @@ class Dimension(NamedTuple):
         return min(steps) >= -(2**31) and max(steps) < 2**31
 
     def pack(self) -> bytes:
-        """Return the bytes of the C struct `Dimension`, for a specialised kernel."""
+        """Return the C struct `Dimension`."""
         near = (*self.index_steps, 0, 0)[:NEAR_LOOKUPS]
         return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *near)
 
     def pack_far_step(self) -> bytes:
-        """Return the bytes of the third lookup's index step. The C struct `Dimension` holds only the steps of two lookups."""
+        """Return the index step of the third lookup. The C struct `Dimension` holds only two."""
         return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
-        """Return the bytes of the C struct `TableDimension`, for the table of a general kernel or a tile kernel.
+        """Return the C struct `TableDimension`, for a general kernel or a tile kernel.
 
-        `last`: for a tile kernel, a power of two. It is added to the form number of tiles that are last along this dimension,
-        because these tiles may be smaller.
+        `last`: a power of two, added to the form number of tiles that are last along this dimension and may be smaller.
         """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
@@ -144,7 +141,6 @@ class Dimension(NamedTuple):
 class LookupBytes(NamedTuple):
     """A lookup of a plan. Steps and offsets are in bytes.
 
-    `offset`: distance from the start of the index buffer to the first index.
     `walk`: distance between the indices of two consecutive elements that one thread moves.
     """
 
@@ -160,7 +156,7 @@ class LookupBytes(NamedTuple):
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
-        """Return the bytes of the C struct `Lookup`. Limit and wrap must be below 2^63 (`work.COUNTABLE`)."""
+        """Return the C struct `Lookup`. Limit and wrap must be below 2^63 (`work.COUNTABLE`)."""
         last = self.limit - 1
         below = 0 if self.signed else last
         return _LOOKUP.pack(self.offset, self.walk, self.wrap, last, below, self.in_step)
@@ -168,7 +164,7 @@ class LookupBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The C struct `Staging` of `arguments.cuh`, which explains the fields. `team`: number of threads in a team."""
+    """The C struct `Staging` of `arguments.cuh`. `team`: number of threads in a team."""
 
     columns: int
     row_bytes: int
@@ -178,41 +174,38 @@ class Staging:
     vectors: bool
 
     def pack(self) -> bytes:
-        """Return the bytes of the C struct `Staging`."""
+        """Return the bytes of the C struct."""
         return _STAGING.pack(self.columns, self.row_bytes, self.slot_bytes, self.team.bit_length() - 1, self.steps, self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRuns:
-    """Contiguous runs of bytes that lie one after the other in the output, for a span kernel.
-
-    `count`: number of runs. `steps`: number of 16-byte vectors that a thread moves.
-    """
+    """Runs of bytes that lie one after the other in the output. `steps`: number of 16-byte vectors per thread."""
 
     run_bytes: int
     count: int
     steps: int
 
     def pack(self) -> bytes:
-        """Return the bytes of the C struct `PackedRuns`."""
+        """Return the bytes of the C struct."""
         multiplier, shift = wide_magic(self.run_bytes)
         return _RUNS.pack(multiplier, self.run_bytes * self.count, shift, self.steps)
 
 
 class TileDimension(NamedTuple):
-    """The C struct `TileDimension` of `tile.cuh`, which explains the fields."""
+    """The C struct `TileDimension` of `tile.cuh`."""
 
     size: int
     step: int
     place: int = 0
 
     def pack(self) -> bytes:
-        """Return the bytes of the C struct `TileDimension`."""
+        """Return the bytes of the C struct."""
         return _TILE_DIMENSION.pack(self.size, odd_magic(self.size), self.step, self.place)
 
 
 class TileForm(NamedTuple):
-    """The C struct `TileForm` of `tile.cuh`, which explains the fields. The fastest dimension comes first."""
+    """The C struct `TileForm` of `tile.cuh`. The fastest dimension comes first."""
 
     in_start: int
     loads: int
@@ -224,7 +217,7 @@ class TileForm(NamedTuple):
     room_shift: int = 0
 
     def pack(self) -> bytes:
-        """Return the bytes of the C struct `TileForm`."""
+        """Return the bytes of the C struct."""
         counts = self.loads, self.stores, self.first_place, len(self.load), len(self.store)
         parts = [_TILE_FORM.pack(self.in_start, *counts, self.lane_step, self.room_shift)]
         for dims in (self.load, self.store):
@@ -234,7 +227,7 @@ class TileForm(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of one launch, except its pointers. Steps and offsets are in bytes. The fastest dimension comes first."""
+    """The arguments of one launch, except its pointers, in bytes. The fastest dimension comes first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int
@@ -254,10 +247,7 @@ class Arguments(NamedTuple):
     runs: PackedRuns | None = None
 
     def pack(self, general: bool) -> bytes:
-        """Return the argument block with null pointers.
-
-        `general`: True if the kernel reads dimensions and lookups from its table, so that the block does not have them.
-        """
+        """Return the argument block with null pointers. A `general` kernel reads dimensions and lookups from its table."""
         dims, lookups = ((), ()) if general else (self.dimensions, self.lookups)
         fill = self.fill * (16 // len(self.fill)) if self.fill else bytes(16)
         staging = self.staging.pack() if self.staging else b""

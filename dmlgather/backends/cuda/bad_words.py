@@ -10,13 +10,13 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""Maximum number of streams that have a word of a program at the same time. This many words are allocated at once."""
+"""Maximum number of streams that have a word of a program at the same time."""
 NOTHING_BAD = b"\xff" * 8
 """Value of a word if no index was bad: the largest 64-bit offset."""
 
 
 class BadWord:
-    """The word for launches on one stream. When this object is deleted, `BadWords` may give the word to another stream."""
+    """The word for launches on one stream. When this object is deleted, another stream may get the word."""
 
     def __init__(self, words: BadWords, address: int, event: Any) -> None:
         self.address, self._event = address, event
@@ -29,7 +29,7 @@ class BadWord:
     def launched(self, stream: int) -> None:
         """Record an event after a launch on `stream` that writes the word.
 
-        In a graph capture, no event is recorded. The word is kept instead, because the graph may run at any time.
+        In a graph capture, keep the word instead, because the graph may run at any time.
         """
         if self._captured:
             return
@@ -43,19 +43,18 @@ class BadWord:
 class BadWords:
     """The words of one program, and their assignment to streams.
 
-    The last `WORDS` streams that launched the program keep their words. A word goes to another stream after its last launch has
-    run and the outcome of this launch is deleted. So few words are enough for any number of streams, one after the other. No
-    call waits for the GPU. A word that a captured graph writes is kept as long as the program, because the graph may run at any
-    time.
+    The last `WORDS` streams keep their words. A word goes to another stream after its last launch has run and the outcome of
+    this
+    launch is deleted. So few words are enough for any number of streams, and no call waits for the GPU. A word that a captured
+    graph
+    writes is kept as long as the program.
     """
 
     def __init__(self, device: int) -> None:
         cupy = require(device)
         self.runtime, self._cuda, self._device = cupy.cuda.runtime, cupy.cuda, device
         self.free = deque[tuple[int, Any]]()
-        """Addresses of free words, each with the event after the last launch that wrote the word, or None if there was no
-        launch.
-        """
+        """Free words, each with its address and the event after its last launch, or None."""
         self.pinned: list[BadWord] = []
         self._of: OrderedDict[tuple[int, int], BadWord] = OrderedDict()
         self._last: tuple[tuple[int, int], BadWord] | None = None
@@ -64,7 +63,7 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """Return the stream's word, or None if the stream has none. A stream can lose its word to another stream."""
+        """Return the stream's word, or None. A stream can lose its word to another stream."""
         with self._lock:
             return self._of.get(_key(stream))
 
@@ -76,7 +75,6 @@ class BadWords:
         return word
 
     def _recent(self, key: tuple[int, int]) -> BadWord:
-        """Return the stream's word, a new one if necessary, and mark the stream as the last one used."""
         dropped = None
         with self._lock:
             word = self._of.get(key)
@@ -101,7 +99,7 @@ class BadWords:
         return BadWord(self, address, event)
 
     def _grow(self) -> tuple[int, Any]:
-        """Allocate `WORDS` words. Return one of them, and add all others to the free words, as the first to be used."""
+        """Allocate `WORDS` words and return one. The others are used first."""
         chunk = DeviceMemory(NOTHING_BAD * WORDS, self._device)
         self._chunks.append(chunk)
         self.free.extendleft((chunk.pointer + len(NOTHING_BAD) * number, None) for number in range(WORDS))

@@ -1,13 +1,11 @@
 """Estimated time of a kernel in cycles of a multiprocessor, to choose between kernels that could execute the same plan.
 
-The cost is a sum of three terms. Each sector that memory moves takes SECTOR_CYCLES. Each cache line that a request looks up
-takes one cycle. ISSUED instructions, one per scheduler, take one cycle. The model assumes that the three do not overlap, and
-that a line takes a cycle.
+The cost is a sum of three terms: SECTOR_CYCLES for each sector that memory moves, one cycle for each cache line that a request
+looks up, and one cycle for ISSUED instructions. The model assumes that the three do not overlap.
 
-`form_cost.py` counts the sectors and lines of a block, to decide which dimension threads walk. `tile_cost` computes them from
-the runs of a tile. Span kernels and element kernels move the same sectors, so `span_cost` and `element_cost` have only lines
-and instructions. Both are for 512 bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a
-kernel") has the derivation.
+Span kernels and element kernels move the same sectors, so `span_cost` and `element_cost` have only lines and instructions. Both
+are for 512 bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a kernel") has the
+derivation.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ from typing import NamedTuple
 from dmlgather.backends.cuda.variants import BLOCK
 
 SECTOR, LINE = 32, 128
-"""Bytes of a sector and of a cache line. Memory moves whole sectors. A request of a warp looks up the L1 cache once per line
-that it touches.
-"""
+"""Bytes of a sector and of a cache line. Memory moves whole sectors. A request looks up each line that it touches."""
 WARP = 32
 SECTOR_CYCLES = 1.7
 """Cycles of a multiprocessor per sector, if 132 multiprocessors at 1.7 GHz share 4.3 TB/s: 132 * 1.7e9 / (4.3e12 / 32)."""
@@ -30,33 +26,35 @@ SECTOR_ALONE = 0.5
 ISSUED = 4
 """Instructions that a multiprocessor issues per cycle."""
 REQUEST_BYTES = 512
-"""Bytes of output that a warp stores at once by vectors of 16 bytes. `span_cost` and `element_cost` are for this many bytes."""
+"""Bytes of output that a warp stores at once by vectors of 16 bytes."""
 CHUNK_BYTES = 4 * REQUEST_BYTES
-"""Bytes of output (a chunk) that a warp of a span kernel moves. The kernel is faster if the whole chunk lies in one run."""
+"""Bytes of output that a warp of a span kernel moves. The kernel is faster if they lie in one run."""
 
 
 SLICED_SPANS, GATHERED_SPANS = (33, 108, 76), (37, 123, 85)
-"""Instructions that a warp issues for 512 bytes of output, for a slice and for a gather: if the chunk lies in one run, if it
-has several runs, and in addition if a run ends in these bytes. Counted in the machine code (sm_90) of `span_d3` and
-`span_d2_k1_i8_clamp`.
+"""Instructions of a warp for 512 bytes of a slice and of a gather: in one run, in several runs, and more if a run ends in them.
+
+Counted in the machine code (sm_90) of `span_d3` and `span_d2_k1_i8_clamp`.
 """
 SPAN_LINES, SEAM_LINES = 14.0, 3.3
-"""Cache lines that a warp looks up for 512 bytes of output, and additional lines for each end of a run in these bytes. Fitted
-to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512 / 202
-* 3.3 = 22.4.
+"""Cache lines that a warp looks up for 512 bytes of output, and more for each end of a run in these bytes.
+
+Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512
+/ 202 * 3.3 = 22.4.
 """
 
 SLICED_ELEMENTS, GATHERED_ONCE, GATHERED_EACH = (14, 3.4), (14.25, 3.9), (29, 3.8)
-"""Pairs of numbers: the instructions that a warp issues for 32 elements, and the cache lines that it looks up. The first pair
-is for a slice (`copy_d3_e2`), the second for a gather that resolves its indices once per thread
-(`gather_d2_k1_e2_i8_clamp_once`), the third for a gather that resolves them for each element (`…_each`). A thread moves eight
-elements. Instructions are counted in machine code (sm_90). Lines are counted by interpreting PTX with random rows of 82 to
-10,246 bytes. One line more than counted is assumed, because walks along a run store partial sectors.
+"""Instructions of a warp for 32 elements, and cache lines: for a slice, and for indices resolved once or for each element.
+
+A thread moves eight elements. Instructions are counted in machine code (sm_90) of `copy_d3_e2` and
+`gather_d2_k1_e2_i8_clamp_…`.
+Lines are counted by interpreting PTX with random rows of 82 to 10,246 bytes. One more is assumed, because walks along a run
+store partial sectors.
 """
 
 
 def span_cost(run_bytes: int, looked_up: bool) -> float:
-    """Return the cost of 512 bytes of output by a span kernel. `looked_up`: True if an index says where each run begins."""
+    """Return the cost of 512 bytes of output by a span kernel. `looked_up`: an index says where each run begins."""
     inside_cost, across_cost, seam_cost = GATHERED_SPANS if looked_up else SLICED_SPANS
     inside = max(0.0, 1 - CHUNK_BYTES / run_bytes)  # share of the chunks that lie in one run
     seams = REQUEST_BYTES / run_bytes
@@ -65,40 +63,35 @@ def span_cost(run_bytes: int, looked_up: bool) -> float:
 
 
 def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
-    """Return the cost of 512 bytes of output by a kernel that moves single elements.
-
-    `once`: True if a thread resolves its indices once, for all its elements.
-    """
+    """Return the cost of 512 bytes of output by single elements. `once`: a thread resolves its indices once."""
     instructions, lines = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
     return (instructions / ISSUED + lines) * REQUEST_BYTES / 32 / element_bytes
 
 
 START, EACH, RESOLVED = 62.0, 6.3, 13.0
-"""Instructions of a thread: before its first element, for each element that it moves, and for each index that it resolves.
+"""Instructions of a thread: before its first element, for each element, and for each index that it resolves.
+
 Fitted to counts in machine code: 112 (62 + 8 * 6.3) for 8 elements in `copy_d3_e4`, 87 for 4 elements in `copy_d3_e16`, and 140
 for 4 elements in `gather_d2_k1_e4_i8_clamp_each`.
 """
 FURTHER_DIMENSION = 20.0
-"""Additional instructions of a thread for each dimension after the fourth. Counted: `copy_d6_e16` has 24 more than
-`copy_d4_e16`, and 40 more than `copy_d3_e16`.
-"""
+"""More instructions of a thread for each dimension after the fourth. `copy_d6_e16` has 24 more than `copy_d4_e16`."""
 GENERAL_START = 400.0
 """Instructions of a thread of a general kernel before its first element."""
 TILE, TILE_DIMENSION, TILE_UNIT, TILE_ELEMENT = 40.0, 20.0, 4.0, 2.0
-"""Instructions of a thread: for each tile, for each dimension along which tiles lie, for each unit that it loads or stores, and
-for each element that it reads from shared memory. All are estimated from the machine code of `tiles_e4_l4_s4`.
+"""Instructions of a thread for each tile, for each dimension along which tiles lie, for each load or store, and for each
+element
+that it reads from shared memory. Estimated from the machine code of `tiles_e4_l4_s4`.
 """
 TILE_PLACE = 20.0
 """Instructions of a thread to compute the position of one element in shared memory, once per block. Estimated like `TILE`."""
 
 
 class RunCost(NamedTuple):
-    """The accesses of a tile kernel to the input (or to the output) of a tile, for `tile_cost`.
+    """The accesses of a tile kernel to the input (or to the output) of a tile.
 
-    `run`: bytes of a run, a stretch of adjacent elements.
-    `times`: number of times that each byte of a run is moved. It is above 1 if windows overlap.
-    `aligned`: number of bytes that divides the lengths and addresses of all runs.
-    `unit`: bytes of a load or store.
+    `run`: bytes of a stretch of adjacent elements. `times`: how often each byte of a run is moved; above 1 if windows overlap.
+    `aligned`: number of bytes that divides the lengths and addresses of all runs. `unit`: bytes of a load or store.
     `stored`: True for the output. A stored sector counts once per request of a warp, a loaded sector counts once.
     `whole`: True if requests begin and end at sector boundaries.
     """
@@ -124,12 +117,9 @@ def tile_cost(
 ) -> float:
     """Return the estimated cycles of a multiprocessor for each element of a tile.
 
-    `sides`: accesses to the input, and to the output. `tile_bytes`: bytes of the tile.
     `most_bytes`: bytes of the largest tile that the kernel can move. Smaller tiles take as many instructions.
-    `read_bytes`: bytes of a read from shared memory.
-    `dimensions`: number of dimensions along which tiles lie.
-    `tiles`: number of tiles that a block moves.
-    `idle`: result of `idle`, a factor for launches with fewer blocks than multiprocessors.
+    `read_bytes`: bytes of a read from shared memory. `dimensions`: number of dimensions along which tiles lie.
+    `tiles`: number of tiles that a block moves. `idle`: factor for launches with fewer blocks than multiprocessors.
     """
     elements = tile_bytes / element_bytes
     instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / read_bytes
@@ -148,8 +138,5 @@ def tile_cost(
 
 
 def idle(blocks: int, multiprocessors: int) -> float:
-    """Return the factor by which a launch takes longer because some multiprocessors have no block.
-
-    It is 1 if there are at least as many blocks as multiprocessors.
-    """
+    """Return the factor by which a launch takes longer because some multiprocessors have no block."""
     return max(1.0, multiprocessors / blocks)

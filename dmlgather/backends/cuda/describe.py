@@ -1,4 +1,4 @@
-"""Descriptions of a plan's kernels and launches, and of the parts of a kernel's name, such as `gather_d3_k2_e4_i4_clamp_each`."""
+"""Descriptions of a plan's launches, and of the parts of a kernel's name, such as `gather_d3_k2_e4_i4_clamp_each`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""Meaning of the parts `d3`, `k2`, … of a kernel's name, by letter: the noun that the number counts, and the text after it."""
+"""Meaning of the parts `d3`, `k2`, … of a kernel's name: the noun that the number counts, and the text after it."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
-    """Return each part of a kernel's name with its meaning. Return an empty tuple for an unknown name."""
+    """Return each part of a kernel's name with its meaning, or nothing for an unknown name."""
     return tuple(_parts(name)) if any(variant.name == name for variant in VARIANTS) else ()
 
 
@@ -56,9 +56,8 @@ def _parts(name: str) -> Iterator[tuple[str, str]]:
 
 
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """Return a text with the kernels for `plan` and their launches. No GPU is needed: `MULTIPROCESSORS` is assumed.
-
-    `alignment`: number of bytes that divides all pointers.
+    """Return a text with the kernels for `plan` and their launches on an assumed GPU. `alignment`: of all pointers, in
+    bytes.
     """
     try:
         return describe_launches(launches_for(plan, alignment))
@@ -67,7 +66,7 @@ def describe(plan: IndexPlan, alignment: int = 16) -> str:
 
 
 def describe_launches(launches: Sequence[Launch]) -> str:
-    """Return a text with two lines for each launch: the launch, and the reason for its kernel."""
+    """Return two lines for each launch: the launch, and the reason for its kernel."""
     if not launches:
         return "no launch: nothing is written"
     return "\n".join(

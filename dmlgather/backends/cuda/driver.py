@@ -33,10 +33,7 @@ def kernel_folder() -> Path:
 
 @functools.cache
 def unit_source(unit: str) -> str:
-    """Return the text of a `.cu` file with its headers included, each once.
-
-    The headers are part of the text because CuPy's kernel cache has the text as its key.
-    """
+    """Return the text of a `.cu` file with its headers included, because the text is the key of CuPy's kernel cache."""
     seen: set[str] = set()
 
     def expanded(name: str) -> str:
@@ -54,10 +51,7 @@ def unit_source(unit: str) -> str:
 
 
 def kernel_source(variant: Variant) -> str:
-    """Return the source text of one kernel, with all headers.
-
-    It is the kernel's `.cu` file without the other kernels, so that the first call compiles only one.
-    """
+    """Return the source text of one kernel: its `.cu` file without the other kernels, to compile only one."""
     lines = unit_source(variant.unit).splitlines()
     kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
     if variant.line not in kept:
@@ -95,10 +89,7 @@ def require(device: int) -> Any:
 
 
 def _missing(error: ImportError | OSError | RuntimeError) -> str:
-    """Return a sentence that says why CuPy cannot be imported or finds no GPU.
-
-    The sentence is about the driver's error if there is one, because no other remedy helps then.
-    """
+    """Return a sentence that says why CuPy cannot be imported or finds no GPU."""
     driver = nvidia_driver.ask()
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.remedy(driver)}"
@@ -114,7 +105,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
 
 
 class Nvrtc(NamedTuple):
-    """NVRTC's version, and the path of its library. `file` is None if the system does not list loaded libraries."""
+    """NVRTC's version, and the path of its library; None if the system does not list loaded libraries."""
 
     version: wheels.Version
     file: str | None
@@ -124,7 +115,7 @@ class Nvrtc(NamedTuple):
 
 
 def nvrtc() -> Nvrtc:
-    """Return the NVRTC that CuPy compiles with. Raise DeviceError if there is no usable GPU, or if CuPy cannot load NVRTC."""
+    """Return the NVRTC that CuPy compiles with. Raise DeviceError if there is none, or no usable GPU."""
     try:
         major, minor = require(0).cuda.nvrtc.getVersion()
     except DeviceError:
@@ -153,9 +144,8 @@ def shared_limit(device: int) -> int:
 
 
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
-"""Errors of the driver about a kernel that NVRTC has compiled: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, …"""
+"""Errors about a kernel that NVRTC has compiled: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, …"""
 _CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
-"""Matches messages of the driver, the runtime, CuPy or this package about a graph capture."""
 _BEFORE_A_CAPTURE = (
     "the first call for arrays of such types and layouts compiles or loads kernels: make such a call, or call prepare, before "
     "the capture"
@@ -164,7 +154,7 @@ _BEFORE_A_CAPTURE = (
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """In the body, replace CUDA's error by a DeviceError if the call cannot be prepared during a graph capture."""
+    """In the body, turn CUDA's error about a graph capture into a DeviceError."""
     try:
         yield
     except DeviceError:
@@ -221,13 +211,13 @@ def _compiled(variant: Variant, device: int) -> Any:
 
 
 def kernel(variant: Variant, device: int) -> Any:
-    """Return the compiled kernel (a cupy.RawKernel), from a cache per device or from CuPy's kernel cache on disk if possible."""
+    """Return the compiled kernel (a cupy.RawKernel), from a cache if possible."""
     with _compiling:
         return _compiled(variant, device)
 
 
 class DeviceMemory:
-    """A piece of device memory that does not come from a memory pool. So freeing it waits for the kernels that read it."""
+    """A piece of device memory outside of any memory pool. Freeing it waits for the kernels that read it."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)
@@ -241,7 +231,7 @@ class DeviceMemory:
 
 
 def read_bytes(pointer: int, count: int, device: int, stream: int | None = None) -> bytes:
-    """Wait for a stream, and return `count` bytes from a device address. If `stream` is None, wait for the whole device."""
+    """Wait for a stream, or for the whole device if it is None, and return bytes from a device address."""
     cupy = require(device)
     runtime = cupy.cuda.runtime
     host = ctypes.create_string_buffer(count)
@@ -256,7 +246,7 @@ def read_bytes(pointer: int, count: int, device: int, stream: int | None = None)
 
 
 def read_element(pointer: int, dtype: DTypeLike, device: int) -> Any:
-    """Wait for the device, and return the element of type `dtype` at a device address."""
+    """Wait for the device, and return the element at a device address."""
     kind = np.dtype(dtype)
     return np.frombuffer(read_bytes(pointer, kind.itemsize, device), kind)[0]
 

@@ -26,11 +26,9 @@ MULTIPROCESSORS = 132
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kernel family: kernels that move elements in the same way, such as by tiles.
+    """Kernels that move elements in the same way, such as by tiles. `why`: the reason that `explain` prints.
 
-    `why`: the reason for choosing the family, which `explain` prints.
-    `launch`: function that returns one launch for all elements of a `Work`. It returns None if the family does not accept the
-    work, or needs more threads than one launch can have.
+    `launch`: function that returns one launch for a `Work`, or None if the family does not accept it or needs more threads.
     """
 
     name: str
@@ -39,10 +37,7 @@ class Family:
 
 
 def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
-    """Return the launch of the first family that accepts `work`. Return None if `work` must be split into several launches.
-
-    `specialise`: False to use only the general kernels.
-    """
+    """Return the launch of the first family that accepts `work`, or None if `work` must be split."""
     if specialise and too_long(work):
         return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
@@ -61,13 +56,10 @@ def launches_for(
 ) -> tuple[Launch, ...]:
     """Return the launches that execute `plan` for input and output pointers that are multiples of `alignment` bytes.
 
-    `multiprocessors`: number of multiprocessors of the GPU. It decides if a thread moves one element or several.
-    `shared_bytes`: maximum bytes of shared memory of a block (`shared_limit`). It decides if rows are loaded into shared
-    memory.
-    `specialise`: False to use only the general kernels.
-
-    Raise ValueError if the canonical plan has more than 32 dimensions or lookups, if a CLAMP or PROMISE plan indexes an axis of
-    size 0, or if the alignment is too small to write the fill value.
+    `multiprocessors`, `shared_bytes` (of a block, at most): properties of the GPU. `specialise`: False to use only the general
+    kernels. Raise ValueError if the plan is beyond the kernels' limits, if a CLAMP or PROMISE plan indexes an axis of size 0,
+    or if
+    the alignment is too small to write the fill value.
     """
     plan.check_limits()
     plan = canonicalise(plan, alignment)
@@ -82,7 +74,7 @@ def launches_for(
 
 
 def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
-    """Yield the launch of `work`. If `launch` returns None, split the work, and yield the launches of both halves."""
+    """Yield the launch of `work`, or the launches of its halves if `launch` returns None."""
     if whole := launch(work):
         yield whole
     else:
@@ -95,10 +87,6 @@ def _check(work: Work) -> Launch | None:
 
 
 def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return a launch that loads vectors of 16 bytes, reverses their elements and stores them.
-
-    Return None unless `work` is a slice that runs backwards and consists of aligned vectors.
-    """
     inner, size = work.dims[0], work.element_bytes
     if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or target.alignment < VECTOR or size == VECTOR:
         return None
@@ -125,10 +113,9 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """Return a launch of the kernel with the fewest thread dimensions that suffice for `work`, or None if no kernel suffices.
+    """Return a launch of the kernel with the fewest thread dimensions that suffice, or None.
 
-    `variants`: a kernel that resolves its indices for each element, and one that resolves them once per thread. Their
-    `dimensions` are ignored.
+    `variants`: a kernel that resolves its indices for each element, and one that resolves them once per thread.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):

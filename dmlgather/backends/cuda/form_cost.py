@@ -23,7 +23,7 @@ _THREADS, _ONES = np.arange(BLOCK), np.ones(BLOCK, np.int64)
 _SECTOR, _LINE = np.array(SECTOR), np.array(LINE)  # NumPy compares arrays faster with an array than with a Python int
 
 SCRAMBLE = 0x9E3779B1
-"""Odd multiplier of Knuth's hash (2^32 / golden ratio). It turns the address of an index into a pseudo-random index value."""
+"""Multiplier of Knuth's hash (2^32 / golden ratio), which turns an index's address into a pseudo-random value."""
 
 
 def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float = inf) -> float:
@@ -31,8 +31,9 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
 
     Only a block in the middle of the launch is counted. A loaded sector counts once per block, because the L1 cache keeps it. A
     stored sector counts once per request of a warp. Indices are assumed to be random.
-    `start`: instructions of a thread before its first element.
-    `enough`: counting stops when the cost reaches this value. The result is then a lower bound, and at least `enough`.
+    `start`: instructions of a thread before its first element. `enough`: counting stops when the cost reaches this value. The
+    result
+    is then a lower bound, and at least `enough`.
     """
     if form.cost is not None and start == START:
         return form.cost
@@ -66,17 +67,14 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
 
 
 def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> float:
-    """Return a lower bound of `form_cost`, without counting sectors. `loaded`: the result of `_least_loaded`."""
+    """Return a lower bound of `form_cost`, without counting sectors. `loaded`: from `_least_loaded`."""
     size, elements = work.element_bytes, BLOCK * form.moved
     stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
     return (_issued(start, elements, 0) + stored * form.moved + loaded) / elements
 
 
 def _least_loaded(work: Work, form: LaunchForm) -> float:
-    """Return a lower bound of the cycles that a block takes for its loads, if all its threads walk.
-
-    Return 0 if a byte may be read twice, because no bound is known then.
-    """
+    """Return a lower bound of the cycles for a block's loads, or 0 if a byte may be read twice."""
     if work.lookups or form.threads < BLOCK or not _apart([(dim.in_step, dim.size) for dim in work.dims], work.element_bytes):
         return 0.0
     bytes_once, moved = BLOCK * work.element_bytes, form.moved
@@ -90,10 +88,7 @@ def _least_loaded(work: Work, form: LaunchForm) -> float:
 
 
 def _alike(form: LaunchForm) -> bool:
-    """Return True if all threads of the middle block move the same number of elements.
-
-    That is, all of them walk, or no thread of the launch does.
-    """
+    """Return True if all threads of the middle block move the same number of elements."""
     if form.full in {0, form.dimensions[form.chunk].size}:
         return True
     inner = prod([dim.size for dim in form.dimensions[: form.chunk]])
@@ -104,8 +99,8 @@ def _alike(form: LaunchForm) -> bool:
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
     """Return a lower bound of the number of sectors (or lines) that `among` adjacent threads read in one step of a walk.
 
-    `unit`: bytes of a sector or line. `walk`: step and size of the walked dimension. Threads that differ along the first
-    dimensions read different sectors if all addresses along these dimensions and the walk are at least `unit` bytes apart.
+    `walk`: step and size of the walked dimension. Threads that differ along the first dimensions read different sectors if all
+    addresses along these dimensions and the walk are at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -117,7 +112,7 @@ def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, i
 
 
 def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
-    """Return True if any two addresses are at least `unit` bytes apart. `moves`: step in bytes and size of each dimension."""
+    """Return True if any two addresses are at least `unit` bytes apart. `moves`: (step in bytes, size) of each dimension."""
     extent = unit
     for step, size in sorted([(abs(step), size) for step, size in moves]):
         if step < extent and size > 1:
@@ -127,16 +122,17 @@ def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
 
 
 def _issued(start: float, elements: int, resolved: int) -> float:
-    """Return the cycles for the instructions of a block that moves `elements` elements and resolves `resolved` indices."""
+    """Return the cycles for the instructions of a block."""
     return (start * BLOCK + EACH * elements + RESOLVED * resolved) / WARP / ISSUED
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
     """Return the addresses that the threads of the middle block access in their first step.
 
-    The first result has rows of BLOCK addresses: a row for the output, a row for the input, and a row for each lookup's
-    indices. The second result has, for each row, True if the row is monotonic. The third result has True for each thread that
-    moves several elements (walks). It is None if all threads walk, or if no thread of the launch walks.
+    First result: rows of BLOCK addresses, for the output, for the input, and for each lookup's indices. Second result: True for
+    each
+    row that is monotonic. Third result: True for each thread that walks; None if all threads do, or if no thread of the launch
+    does.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
@@ -168,7 +164,7 @@ def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDAr
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
-    """Return True if addresses rise or fall monotonically. `moves`: step and size of each dimension, fastest first."""
+    """Return True if addresses rise or fall monotonically. `moves`: (step, size) of each dimension, fastest first."""
     extent = sign = 0
     for step, size in moves:
         if abs(step) < extent or step * sign < 0:
@@ -210,7 +206,7 @@ def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
-    """Return each address XOR the previous address.
+    """Return each address XOR the previous one.
 
     Two addresses lie in different sectors of 32 bytes if the result is at least 32. Example: 0x1f ^ 0x20 = 0x3f.
     """
@@ -219,11 +215,10 @@ def _changes(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Return the number of sectors or lines that warps touch, summed over all warps.
+    """Return the number of sectors or lines of `unit` bytes that warps touch, summed over all warps.
 
-    `changes`: result of `_changes` for addresses in order. `unit`: bytes of a sector or line. The first thread of a warp always
-    counts. Any other thread counts if its sector or line differs from that of the previous thread. No element crosses the end
-    of a sector.
+    `changes`: from `_changes`, for addresses in order. The first thread of a warp always counts. Any other thread counts if its
+    sector or line differs from that of the previous thread. No element crosses the end of a sector.
     """
     other = changes >= unit
     first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)

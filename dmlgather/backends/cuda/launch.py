@@ -10,25 +10,21 @@ from dmlgather.backends.cuda.variants import BLOCK, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Maximum number of threads of one launch. Some kernels count blocks instead; for them, it is the maximum number of blocks. A
-plan that needs more is split.
-"""
+"""Maximum number of threads of one launch, or of blocks for kernels that count blocks."""
 DEFAULT_SHARED = 48 * 1024
 """Maximum bytes of shared memory of a block, for a kernel that does not opt in to more."""
 SHARED_BYTES = 227 * 1024
-"""Maximum bytes of shared memory of a block after opting in, if the GPU is not known: the limit of sm_90 and sm_100. sm_80
-allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
+"""Maximum bytes of shared memory of a block after opting in: the limit of sm_90 and sm_100, if the GPU is not known.
+
+sm_80 allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
 """
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system reserves for each block, from sm_80 on. A single block on a multiprocessor may have
-all the rest.
-"""
+"""Bytes of shared memory that the system reserves for each block, from sm_80 on."""
 
 
 class LaunchTarget(NamedTuple):
-    """The properties of pointers and GPU that decide how a launch is planned.
+    """Properties of pointers and GPU. `alignment`: number of bytes that divides all pointers.
 
-    `alignment`: number of bytes that divides all pointers. `multiprocessors`: number of multiprocessors of the GPU.
     `shared_bytes`: maximum bytes of shared memory of a block after opting in.
     """
 
@@ -40,13 +36,13 @@ class LaunchTarget(NamedTuple):
 class Launch(NamedTuple):
     """One kernel launch.
 
-    `grid`: number of blocks. `block`: number of threads in a block.
-    `arguments`: the by-value argument block with null pointers.
+    `grid`: number of blocks. `block`: number of threads in a block. `arguments`: the argument block with null pointers.
     `table`: bytes that the kernel reads from device memory, through the pointer `table` of its arguments.
-    `input_in_table`: byte offset in `table` where the kernel reads its input, a fill value; None to read the caller's input.
+    `input_in_table`: byte offset in `table` of the input, a fill value; None to read the caller's input.
     `shared_bytes`: bytes of dynamic shared memory of a block.
-    The last fields are for `explain`. `why`: the reason for this kernel. `along`: size of the walked dimension (see
-    `launch_form.py`), or 0 if each thread moves one element. `box`: sizes of a tile, slowest dimension first.
+    For `explain`: `why`: the reason for this kernel. `along`: size of the walked dimension, or 0. `box`: sizes of a tile,
+    slowest
+    dimension first.
     """
 
     variant: Variant
@@ -61,7 +57,7 @@ class Launch(NamedTuple):
     box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
-        """Return a launch that reads `element` as its input. The element is appended to the launch's table."""
+        """Return a launch that reads `element` as its input, from the end of its table."""
         at = -(-len(self.table) // 16) * 16
         return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 

@@ -3,9 +3,8 @@
 With U elements per thread, the walked dimension of size n is cut into U chunks of `full` elements each, n // U or slightly
 fewer. The thread at chunk coordinate c < full moves elements c, c + full, …, so neighbouring threads access neighbouring
 memory. Each remaining element has its own thread, at chunk coordinates from `full` on. Thread dimensions have the order of the
-output in memory, and the chunk coordinate takes the place of the walked dimension. `form_cost.py` decides which dimension is
-walked. Example: n = 10 and U = 4 give full = 2. Thread 0 moves elements 0, 2, 4 and 6, thread 1 moves elements 1, 3, 5 and 7,
-thread 2 moves element 8, and thread 3 moves element 9.
+output in memory, and the chunk coordinate takes the place of the walked dimension. Example: n = 10 and U = 4 give full = 2.
+Thread 0 moves elements 0, 2, 4 and 6, thread 1 moves elements 1, 3, 5 and 7, thread 2 moves element 8, and thread 3 element 9.
 """
 
 from __future__ import annotations
@@ -20,24 +19,22 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.work import Work
 
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Minimum number of threads that must remain per multiprocessor if threads walk: half of those that it can hold. Assumed."""
+"""Threads that must remain per multiprocessor if threads walk: half of those that it can hold. Assumed."""
 ROUNDED = 16
-"""A chunk of at least this many cache lines is shortened to whole lines. A shorter chunk of at least this many sectors is
-shortened to whole sectors. Warps then store whole lines or sectors, and at most a sixteenth of the elements have their own
-thread.
+"""A chunk of at least this many cache lines, or else sectors, is shortened to whole lines or sectors.
+
+Warps then store whole lines or sectors, and at most a sixteenth of the elements have their own thread.
 """
 
 
 class LaunchForm(NamedTuple):
-    """A distribution of a Work's elements over threads: the thread dimensions and the walked dimension.
+    """A distribution of a Work's elements over threads: the thread dimensions, fastest first, and the walked dimension.
 
-    `dimensions`: thread dimensions, fastest first.
-    `walked`: the size of the walked dimension, and the bytes from one element of a thread to its next element.
-    `full`: threads with a smaller chunk coordinate walk. Any other thread moves one element.
-    `chunk`: index in `dimensions` of the chunk coordinate.
-    `invariant`: True if the indices do not change along the walked dimension, so that a thread resolves them once.
-    `moved`: number of elements that a walking thread moves.
-    `cost`: result of `form_cost`, or None if there was no other form to compare with.
+    `walked`: its size, and the bytes from one element of a thread to its next element. `chunk`: index in `dimensions` of the
+    chunk
+    coordinate. `full`: threads with a smaller chunk coordinate walk. Any other thread moves one element.
+    `invariant`: True if the indices do not change along the walked dimension, so a thread resolves them once.
+    `moved`: number of elements that a walking thread moves. `cost`: from `form_cost`, or None if there was no other form.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -76,10 +73,9 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest launch form for `work`, without or with a walk. A walk must leave enough threads for the GPU.
+    """Return the cheapest launch form for `work`. A walk must leave enough threads for the GPU.
 
-    `unroll`: two numbers of elements that a walking thread moves. The first is used if indices change along the walk, the
-    second if they do not.
+    `unroll`: elements that a walking thread moves if indices change along the walk, and if they do not.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"
@@ -87,11 +83,7 @@ def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> La
 
 
 def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
-    """Return the cheapest launch form for `work`. If there are several, and each costs at least `enough`, return None.
-
-    `unroll`: two numbers of elements that a walking thread moves. The first is used if indices change along the walk, the
-    second if they do not.
-    """
+    """Return the cheapest launch form for `work`, or None if there are several and each costs at least `enough`."""
     key = work, unroll, multiprocessors
     if (last := _last.entry) and last[0] == key:
         return last[1]
@@ -128,7 +120,7 @@ def _form(dims: Sequence[Dimension], axis: int, full: int, count: int) -> Launch
 
 
 def _full(dim: Dimension, count: int) -> int:
-    """Return `full` for a walked dimension: the number of threads along it that move `count` elements each."""
+    """Return the number of threads along a walked dimension that move `count` elements each."""
     full = dim.size // count
     for unit in (LINE, SECTOR):
         whole = unit // gcd(unit, dim.out_step)

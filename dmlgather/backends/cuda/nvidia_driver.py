@@ -23,10 +23,8 @@ _HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
 class _Container:
     """A container runtime, such as Docker: how to recognise it, and how to give a container a GPU.
 
-    `start`: the command, or other way, to start a container with a GPU.
-    `variable`: an environment variable that the runtime sets in a container.
-    `files`: paths, without the leading "/", of files that the runtime creates in a container.
-    `group`: regular expression that matches the control group of a process in a container.
+    `start`: the way to start a container with a GPU. `variable`: an environment variable in a container.
+    `files`: files in a container, without the leading "/". `group`: regular expression for the control group of a process.
     """
 
     name: str
@@ -57,7 +55,7 @@ _CONTAINERS = (
         group="docker[-/][0-9a-f]{12}",
     ),
 )
-"""Container runtimes. Kubernetes comes first, because Podman or Docker may run its pods."""
+"""Kubernetes comes first, because Podman or Docker may run its pods."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,9 @@ class NvidiaGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The installed NVIDIA driver.
+    """The installed NVIDIA driver. `cuda`: the newest CUDA version that it supports ("13.0").
 
-    `cuda`: the newest CUDA version that it supports ("13.0"). `error`: the reason why no GPU can be used; None if one can.
+    `error`: the reason why no GPU can be used; None if one can.
     """
 
     cuda: str | None
@@ -82,11 +80,7 @@ class Driver:
 
 
 def remedy(driver: Driver) -> str:
-    """Return what the user can do about the driver's error.
-
-    A container has its host's driver, and only those GPUs that its start command named. So the remedy there is another start
-    command.
-    """
+    """Return what the user can do about the driver's error. In a container, it is another command to start it."""
     container = next((container for container in _CONTAINERS if _runs_in(container)), None)
     if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
         return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"
@@ -126,7 +120,7 @@ def ask() -> Driver:
 
 
 def device_of(stream: int) -> int | None:
-    """Return the number of the GPU to which the stream at this address belongs, or None for a stream unknown to the driver."""
+    """Return the number of the GPU of the stream at this address, or None if the driver does not know the stream."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

@@ -30,9 +30,7 @@ from dmlgather.backends.devices import Device, refuse_stream, stream_pointer
 from dmlgather.plan import IndexPlan, OutOfBounds
 
 _Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
-"""Function that launches a kernel. Its arguments are the addresses of input, indices, output and word (for bad indices), and of
-the stream.
-"""
+"""Function that launches a kernel for the addresses of input, indices, output, word and stream."""
 _Bound: TypeAlias = Callable[..., BadWord | None]
 """Function that launches all kernels of a program on a stream. Under RAISE, it returns the stream's word."""
 
@@ -47,10 +45,9 @@ class CudaProgram:
 
     Under RAISE, launches report bad indices by a *word*: 8 bytes of device memory that receive the smallest offset of a bad
     index. Each stream has a word.
-    `alignment`: number of bytes that divides the input and output pointers.
-    `multiprocessors`: number of multiprocessors that planning assumes, for tests. With 0, even the smallest plans use walking
-    threads and staged rows.
-
+    `alignment`: number of bytes that divides the input and output pointers. `multiprocessors`: for tests. With 0, even the
+    smallest
+    plans use walking threads and staged rows.
     The constructor raises DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
     """
 
@@ -61,7 +58,7 @@ class CudaProgram:
         self._runtime, self._driver = cupy.cuda.runtime, cupy.cuda.driver
         self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
         self.current_streams = cupy.cuda.get_current_stream
-        """CuPy's function that returns the current stream of a device in this thread. Its argument is the device's number."""
+        """CuPy's function that returns the current stream of a device by its number."""
         if multiprocessors is None:
             multiprocessors = multiprocessor_count(device)
         self.launches = launches_for(plan, alignment, multiprocessors, shared_limit(device))
@@ -70,12 +67,9 @@ class CudaProgram:
             self._functions = [int(compiled.kernel.ptr) for compiled in self._kernels]
         self._tables = [DeviceMemory(launch.table, device) if launch.table else None for launch in self.launches]
         self.reports = plan.out_of_bounds is OutOfBounds.RAISE
-        """True under RAISE: launches report bad indices."""
         self._words = BadWords(device) if self.reports else None
         self.thread = threading.local()
-        """Attributes of each thread. `launchers`: functions that launch the kernels. `word`: the thread's own word, for
-        `first_bad_of`.
-        """
+        """Per thread: `launchers`, functions that launch the kernels, and `word`, the thread's own word."""
         with self.enter_device():
             self._thread_launchers()
 
@@ -84,10 +78,9 @@ class CudaProgram:
         return self.current_streams(self.device).ptr  # type: ignore[no-any-return]
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
-        """Launch all kernels on the stream with this address.
+        """Launch all kernels on the stream at this address. Under RAISE, return the stream's word.
 
-        Nothing waits or allocates, so a CUDA graph can capture the launches. `index_pointer`: a multiple of the index type's
-        size; 0 without lookups. Under RAISE, return the stream's word, for `bad_at`.
+        Nothing waits or allocates, so a CUDA graph can capture the launches. `index_pointer`: 0 without lookups.
         """
         launchers = getattr(self.thread, "launchers", None)
         if launchers is None or self.current_device() != self.device:
@@ -135,11 +128,9 @@ class CudaProgram:
         return int.from_bytes(value, "little")
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
-        """Return a thread-safe function that launches on these addresses. They are written into argument blocks only once, now.
+        """Return a thread-safe function that launches on these addresses, and keeps `keep` alive.
 
-        The function's argument is a stream, the address of a stream, or None for CuPy's current stream. Under RAISE, it must be
-        an address.
-        `keep`: an object that the function keeps alive.
+        It takes a stream, the address of a stream, or None for CuPy's current stream. Under RAISE, it takes only an address.
         """
         pointers = input_pointer, index_pointer, output_pointer
         if self.reports:
@@ -170,7 +161,7 @@ class CudaProgram:
         return run
 
     def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
-        """Return new argument blocks with these addresses of input, indices and output. `word`: address of the word."""
+        """Return new argument blocks with these addresses of input, indices, output and word."""
         blocks = self.blocks()
         data, indices, out = pointers
         for block in blocks:
@@ -178,7 +169,7 @@ class CudaProgram:
         return blocks
 
     def enter_device(self) -> AbstractContextManager[Any]:
-        """Return a context manager that makes the program's GPU the current device, so that this thread can launch there."""
+        """Make the program's GPU current in a `with` statement, so that this thread can launch there."""
         if not _this_thread.has_context:
             self._runtime.setDevice(self._runtime.getDevice())  # creates the CUDA context of a new thread
             _this_thread.has_context = True
@@ -192,22 +183,19 @@ class CudaProgram:
         ]
 
     def reset_word(self, stream: int) -> BadWord | None:
-        """Under RAISE, reset the stream's word by a memset on the stream, and return it. Otherwise return None."""
+        """Reset the stream's word by a memset on the stream, and return it. Without RAISE, return None."""
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
         """Wait for `stream`, and return the smallest offset of a bad index in its last launch, or None.
 
-        Return None also if another stream has since received the stream's word, and if the policy is not RAISE.
+        It is also None if another stream has since received the stream's word.
         """
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """Wait for `stream`. Return the smallest offset of a bad index in the last launch that wrote `word`, or None.
-
-        The offset counts elements of the index buffer.
-        """
+        """Wait for `stream`. Return the smallest offset of a bad index in the last launch that wrote `word`, or None."""
         try:
             value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
         except RuntimeError as error:
@@ -217,7 +205,7 @@ class CudaProgram:
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
     def with_own_words(self) -> CudaProgram:
-        """Return a copy of the program that has words of its own. `first_bad` of the copy reports only launches of the copy."""
+        """Return a copy of the program with words of its own. Its `first_bad` reports only its own launches."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -229,10 +217,7 @@ class CudaProgram:
         return describe_launches(self.launches)
 
     def _thread_launchers(self) -> list[_Launcher]:
-        """Return the functions by which this thread launches the kernels.
-
-        Each thread has its own argument blocks, because a launch writes addresses into them.
-        """
+        """Return this thread's launchers. Each thread has its own argument blocks, because a launch writes into them."""
         launchers: list[_Launcher] | None = getattr(self.thread, "launchers", None)
         if launchers is None:
             launchers = self.thread.launchers = [block.launcher() for block in self.blocks()]
@@ -255,7 +240,7 @@ class _OwnWord:
 
 
 class BoundLaunch:
-    """Function that launches a RAISE plan on fixed addresses. For each word, it has argument blocks, which it writes once."""
+    """Function that launches a RAISE plan on fixed addresses. It writes the argument blocks of each word only once."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -263,7 +248,7 @@ class BoundLaunch:
         self._last: tuple[BadWord | None, list[_Block]] = (None, [])
 
     def __call__(self, stream: int) -> BadWord:
-        """Launch on the stream with this address, like `CudaProgram.launch`."""
+        """Launch on the stream at this address."""
         program = self._program
         try:
             if program.current_device() != program.device or not _this_thread.has_context:
@@ -290,10 +275,9 @@ class BoundLaunch:
 class _Block:
     """The arguments of one kernel in host memory, in the form that the driver's launch function takes.
 
-    `write`: function that stores the addresses of input, indices, output and word for the next launches.
-    `source`: address of the kernel's input in the launch's table; None to use the caller's input.
-    `launch_arguments`: kernel function, number of blocks, threads per block, bytes of shared memory, and address of the
-    parameter list.
+    `write`: function that stores the addresses of input, indices, output and word. `source`: address of the input in the
+    launch's
+    table; None to use the caller's input.
     """
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
@@ -311,7 +295,7 @@ class _Block:
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
     def launcher(self) -> _Launcher:
-        """Return a function that stores addresses in this block and then launches the kernel. It calls no Python function."""
+        """Return a function that stores addresses in this block and then launches. It calls no Python function."""
         launch_kernel, write, source = self._launch_kernel, self.write, self.source
         function, grid, threads, shared, parameters = self.launch_arguments
 
@@ -324,7 +308,7 @@ class _Block:
 
 class _Thread(threading.local):
     has_context = False
-    """True if the thread has a CUDA context, which it needs to launch. The context follows the current device from then on."""
+    """True if the thread has a CUDA context, which it needs to launch. The context then follows the current device."""
 
 
 _this_thread = _Thread()

@@ -1,6 +1,4 @@
-"""Span kernels: they move runs of bytes at any alignment. Two aligned vectors of the input make one aligned vector of the
-output.
-"""
+"""Span kernels: they move runs of bytes at any alignment. Two aligned vectors of input make one aligned vector of output."""
 
 from __future__ import annotations
 
@@ -14,25 +12,28 @@ from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTO
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
-"""Maximum number of bytes of an element. By `cost.py`, moving wider elements one by one costs less for all runs below 8.5 KB.
+"""Bytes of an element at most. Wider elements cost less one by one, for all runs below 8.5 KB (`cost.py`).
+
 Spans of wider elements were also not faster in a simulation of rows of 404 bytes.
 """
 SHORTEST = 32
-"""Minimum number of bytes of a run. A vector then lies in at most two runs."""
+"""Bytes of a run at least, so a vector lies in at most two runs."""
 LONGEST = 2**30 - 1
-"""Maximum number of bytes of a run. Kernels count the bytes of a run, and a few more bytes, in 31 bits."""
+"""Bytes of a run at most. Kernels count them, and a few more bytes, in 31 bits."""
 BLOCKS = 1
-"""Minimum number of blocks that must remain per multiprocessor if a thread moves several vectors. Assumed. In a simulation of
-250 rows of 1537 bytes, threads with four vectors were twice as fast as threads with one vector. The kernel of this simulation
-computed addresses more slowly.
+"""Blocks that must remain per multiprocessor if a thread moves several vectors. Assumed.
+
+In a simulation of 250 rows of 1537 bytes, threads with four vectors were twice as fast as threads with one vector. The kernel
+of
+this simulation computed addresses more slowly.
 """
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch of a span kernel for `work`, or None.
+    """Return one launch of a span kernel for `work`, or None if spans do not fit or cost more than single elements.
 
     Each run must be contiguous in the input and have the same indices for all its elements. In the output, the runs must lie
-    one after the other. Return None if they do not, if they are too short or too long, or if the family `elements` costs less.
+    one after the other.
     """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -87,7 +88,7 @@ def _packed(work: Work) -> bool:
 
 
 def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the number of vectors per thread, and the number of blocks, for an output of `out_bytes` bytes at any address."""
+    """Return the number of vectors per thread, and the number of blocks, for an output at any address."""
     most_bytes = out_bytes + LINE - 1
     for steps in (SPAN_UNROLL, 2, 1):
         blocks = -(-most_bytes // (BLOCK * VECTOR * steps))

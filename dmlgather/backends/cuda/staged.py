@@ -5,7 +5,7 @@ fetches each sector several times. A staged row is fetched once, by vectors, for
 columns than a block takes, several blocks stage it. For these rows, and for long rows, there are also kernels that keep the
 positions of many columns in shared memory.
 
-A *team* is a group of threads of a block, a whole block at most, that stages and gathers one row at a time.
+A *team* is a group of threads of a block that stages and gathers one row at a time.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from dmlgather.backends.cuda.work import Work
 # docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
-"""Average number of passes over shared memory if the 32 threads of a warp read random words. A bank serves one word per
-pass.
+"""Average number of rounds to read a random word of shared memory for each thread of a warp. A bank serves one word per
+round.
 """
 STAGED_ROW, STAGED_COLUMN, STAGED_INDEX = 100.0, 5.5, 20.0
-"""Instructions of a thread: for each row, for each of its columns in a row, and for each index that it resolves. It resolves an
-index only once. Counted in machine code for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 +
-16 * 5.5 = 188.
+"""Instructions of a thread: for each row, for each of its columns in a row, and once for each index.
+
+Counted in machine code for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
 """
 LONG_ROW, LONG_VECTOR, LONG_COLUMN, LONG_INDEX = 150.0, 6.3, 4.5, 24.0
-"""Instructions of a thread of a kernel for long rows: for each row, for each vector that it stages, for each of its columns in
-a row, and for each index that it resolves. It resolves an index only once. Counted in `staged_e2_i8_long`: 25 for four vectors,
-72 for 16 columns, 95 for four indices, and about 150 more for a row.
+"""Instructions of a thread of a kernel for long rows: for each row, vector, and column in a row, and once for each index.
+
+Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for four indices, and about 150 more for a row.
 """
 
 
@@ -45,7 +45,7 @@ a row, and for each index that it resolves. It resolves an index only once. Coun
 class RowGather:
     """The gather out[r, c] = data[r, index[c]], and its estimated costs in cycles per row.
 
-    `row_bytes`: bytes of a row of `data`. `index_bytes`: bytes that memory moves for one index.
+    `index_bytes`: bytes that memory moves for one index.
     """
 
     rows: int
@@ -74,65 +74,58 @@ class RowGather:
         return self._staged(1, 0, STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns)
 
     def staged(self, parts: int, team: int, rows: int) -> float:
-        """Return the cost of a launch in which each block has several teams.
+        """Return the cost if each block has several teams.
 
-        `parts`: number of blocks that stage the same row. `team`: number of threads that share a row. `rows`: number of rows
-        that a block moves.
+        `parts`: number of blocks that stage the same row. `rows`: number of rows that a block moves.
         """
         instructions = STAGED_ROW * team * parts + (STAGED_COLUMN + STAGED_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions)
 
     def long(self, parts: int, place_bytes: int, rows: int) -> float:
-        """Return the cost of a launch of a kernel for long rows.
-
-        `parts`: number of blocks that stage the same row. `place_bytes`: bytes of a column's position in shared memory, 2 or 4.
-        `rows`: number of rows that a block moves.
-        """
+        """Return the cost of a kernel for long rows. `place_bytes`: bytes of a column's position, 2 or 4."""
         instructions = parts * (LONG_ROW * LONG_BLOCK + LONG_VECTOR * self.row_bytes / VECTOR)
         instructions += (LONG_COLUMN + LONG_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions, place_bytes)
 
     def _staged(self, parts: int, index_bytes: float, instructions: float, place_bytes: int = 0) -> float:
-        """Return the cost of a row that `parts` blocks stage.
-
-        `index_bytes`: bytes of indices that are loaded, divided by the number of rows that use them.
-        """
+        """Return the cost of a row that `parts` blocks stage. `index_bytes`: loaded indices, per row that uses them."""
         staged = parts * self.row_bytes
         passes = self.columns / WARP * BANK_PASSES + (staged + place_bytes * self.columns) / LINE
         loaded = staged + index_bytes
         return self._cycles(loaded / SECTOR, loaded / LINE, instructions) + passes
 
     def _cycles(self, sectors: float, lines: float, instructions: float) -> float:
-        """Return the cycles for given numbers of loaded sectors, lines and instructions, and for the stores of a row."""
+        """Return the cycles for loaded sectors, lines and instructions, and for the stores of a row."""
         stored = self.columns * self.element_bytes
         moved = (sectors + stored / SECTOR) * SECTOR_CYCLES + lines + stored / LINE
         return moved + instructions / WARP / ISSUED
 
 
 def _touched(units: float, reads: int) -> float:
-    """Return the expected number of different sectors (or lines) that `reads` random reads of a row touch.
-
-    `units`: number of sectors (or lines) in the row.
-    """
+    """Return the expected number of different sectors (or lines) of a row that random reads touch."""
     return units * (1 - (1 - 1 / max(units, 1.0)) ** reads)
 
 
 SHORTEST_ROW = 1024
-"""Minimum number of bytes of a row that is staged. In a simulation, staging was as fast as direct reads for rows of 256 bytes,
-and faster by a third for rows of 4096 bytes. Lines counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct
-reads both look up 13. For rows of 1024 and 4096 bytes, direct reads look up 37 and 85.
+"""Bytes of a row that is staged, at least.
+
+In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a third for rows of 4096 bytes. Lines
+counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct reads both look up 13. For rows of 1024 and 4096 bytes,
+direct reads look up 37 and 85.
 """
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
-"""Sizes of a team: threads that share a row."""
+"""Numbers of threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
-"""Minimum and maximum number of rows that a team moves. In a simulation, teams with one row were slower than direct reads by a
-third, and teams with three or four rows were faster. With more than 16 rows, resolving indices is already a small part of the
-cost.
+"""Minimum and maximum number of rows that a team moves.
+
+In a simulation, teams with one row were slower than direct reads by a third, and teams with three or four rows were faster.
+With
+more than 16 rows, resolving indices is already a small part of the cost.
 """
 NARROW_PLACES = 2**16
-"""If a row has fewer elements, positions of 2 bytes suffice. The fill value has the position after the last element."""
+"""In a row with fewer elements, positions have 2 bytes. The fill value has the position after the last element."""
 MORE_PARTS = 4
-"""`_in_blocks` divides a long row among the fewest possible blocks, and among more. It tries this many numbers of blocks."""
+"""`_in_blocks` tries this many numbers of blocks for a row, from the fewest possible on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +133,7 @@ class _Form:
     """A division of rows and columns among the blocks of a staged launch.
 
     `parts`: number of blocks that share a row. `share`: number of columns that each of them moves. `groups`: number of groups
-    of `parts` blocks. Each group has rows of its own.
-    `shared_bytes`: bytes of shared memory of a block. `cost`: cycles per row.
+    of `parts` blocks. Each group has rows of its own. `cost`: cycles per row.
     """
 
     variant: Variant
@@ -154,7 +146,7 @@ class _Form:
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return the staged launch of `work`. Return None if `work` cannot be staged, or if direct reads cost less."""
+    """Return the staged launch of `work`, or None if it cannot be staged or direct reads cost less."""
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
@@ -182,7 +174,7 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form in which a block has several teams, or nothing. Teams keep the positions of columns in registers."""
+    """Yield the form in which a block has several teams, if it fits. Teams keep the positions of columns in registers."""
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
@@ -208,8 +200,9 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
     """Yield forms for the kernels for long rows.
 
     A block runs alone on a multiprocessor, moves one row at a time, and keeps the positions of its columns in shared memory.
-    There are at most as many blocks as multiprocessors, so that few blocks resolve indices. Yield nothing if the kernels with
-    teams stage each row only once.
+    There are at most as many blocks as multiprocessors, so few blocks resolve indices. There is no form if teams stage each row
+    only
+    once.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -230,10 +223,7 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
-    """Return True if staged kernels can execute the work.
-
-    All rows must have the same indices, and adjacent outputs must read elements of one contiguous row, each at its own index.
-    """
+    """Return True if all rows have the same indices, and adjacent outputs read from one contiguous row."""
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
     inner, lookup = work.dims[0], work.lookups[0]
@@ -260,8 +250,9 @@ def _slot_bytes(work: Work, row_bytes: int) -> int:
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
     """Return the number of threads of a team, or None if the rows of a block do not fit into shared memory.
 
-    It is the smallest team that covers a row's columns in one pass. If this team gives fewer than `blocks` blocks, a larger
-    team is returned, in which every thread still stores a vector.
+    It is the smallest team in which each thread moves `unroll` columns at most. If this team gives fewer than `blocks` blocks,
+    it is
+    a larger team, in which every thread still stores a vector.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

@@ -14,17 +14,16 @@ from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
 
 RUNS = (64, 256, 1024)
-"""Lengths in bytes. For each, `boxes` tries a box that has contiguous pieces of about this length in the output."""
+"""Bytes. For each number, `boxes` tries a box with contiguous pieces of about this length in the output."""
 Sizes = tuple[int, ...]
 """Sizes of a box, one for each dimension of a `Work`."""
 
 
 class Side(NamedTuple):
-    """The strides of a `Work` in its input or in its output. A *run* is a stretch of adjacent elements of a box.
+    """The strides of a `Work` in its input or in its output, in bytes. A *run* is a stretch of adjacent elements of a box.
 
-    `offset`: bytes to the first element. `steps`: for each dimension, bytes from one element to the next.
-    `order`: the dimensions with a step that is not 0, smallest absolute step first.
-    `moves`: the dimensions in this order, each with its absolute step.
+    `order`: the dimensions with a step that is not 0, smallest absolute step first. `moves`: the same dimensions, each with its
+    absolute step.
     """
 
     element_bytes: int
@@ -35,13 +34,13 @@ class Side(NamedTuple):
 
     @classmethod
     def of(cls, element_bytes: int, offset: int, steps: Sequence[int]) -> Side:
-        """Return the side with this offset and these steps. `order` and `moves` follow from the steps."""
+        """Return the side with this offset and these steps."""
         moves = sorted([(abs(step), axis) for axis, step in enumerate(steps) if step])
         order = tuple([axis for _, axis in moves])
         return cls(element_bytes, offset, tuple(steps), order, tuple([(axis, step) for step, axis in moves]))
 
     def run(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
-        """Return the bytes of each contiguous run of a box with these sizes, and the dimensions along which the run extends."""
+        """Return the bytes of each contiguous run of a box, and the dimensions along which the run extends."""
         length = self.element_bytes
         for count, (axis, step) in enumerate(self.moves):
             if step != length:
@@ -52,8 +51,7 @@ class Side(NamedTuple):
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
         """Return the bytes of a run, and how many times a byte is moved on average.
 
-        Unlike in `run`, steps may be smaller than the run before them, as in sliding windows. `apart`: a dimension at which a
-        run ends, or -1.
+        Unlike in `run`, steps may be smaller than the run before them, as in sliding windows. A run ends at dimension `apart`.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -88,11 +86,10 @@ class Side(NamedTuple):
         return sum([(sizes[axis] - 1) * step for axis, step in self.moves])
 
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
-        """Return the largest number of bytes that divides the lengths of all runs and the addresses where they begin.
+        """Return the largest number of bytes that divides the lengths and addresses of all runs.
 
         `forms`: sizes of whole boxes, then of the smaller boxes at the ends of dimensions. `cut`: dimensions along which there
-        are several boxes.
-        `starts`: True if a box begins at its lowest address, False if it begins at its first element.
+        are several boxes. `starts`: True if a box begins at its lowest address, False if it begins at its first element.
         """
         length, along = self.run(forms[0])
         numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
@@ -106,10 +103,10 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """Return the smallest box in which every run begins and ends at a multiple of `unit` bytes, as sizes by dimension.
+        """Return the smallest box in which every run begins and ends at a multiple of `unit` bytes, as sizes by dimension, or
+        None.
 
-        Such a run extends over several dimensions. The box must span all of them completely, except the slowest one. Return
-        None if there is no such box. `whole`: sizes of the whole work.
+        Such a run extends over several dimensions. The box must span all of them completely, except the slowest one.
         """
         if unit == self.element_bytes:
             return {}
@@ -122,10 +119,7 @@ class Side(NamedTuple):
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Return True if a box of at most `most` elements may have aligned runs on both sides, and False if none has.
-
-    Aligned runs begin and end at multiples of `units` bytes.
-    """
+    """Return True if a box of at most `most` elements may have runs that begin and end at multiples of `units` bytes."""
     one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
@@ -133,10 +127,7 @@ def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: in
 
 
 def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
-    """Return the sizes of boxes to choose from, each of at most `most` elements.
-
-    `whole`: sizes of the whole work. `sides`: its input, then its output.
-    """
+    """Return the sizes of boxes to choose from, each of at most `most` elements. `sides`: input, then output."""
     # For each dimension, the elements in whole sectors; 0 if only one side moves along it, so that it is not cut.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
@@ -146,7 +137,7 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 
 
 def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
-    """Return a box of at most `most` elements that has runs of about the same length in the input and in the output.
+    """Return a box that has runs of about the same length in the input and in the output.
 
     `sectors`: by dimension, the number of elements that fill whole sectors on both sides; 0 if it must not be cut.
     """
@@ -175,10 +166,7 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
 
 
 def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: int, most: int) -> Sizes:
-    """Return a box of at most `most` elements that has runs of about `run` bytes in the output.
-
-    In the input, its runs are as long as possible. `sectors`: as in `_even_box`.
-    """
+    """Return a box that has runs of about `run` bytes in the output, and the longest possible runs in the input."""
     sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
     for side, goal in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
         length = side.element_bytes
@@ -209,10 +197,10 @@ def _can_grow(sizes: Sequence[int]) -> bool:
 
 
 def _cut(whole: int, most: int, sector: int) -> int:
-    """Return the size of the pieces into which a dimension of `whole` elements is cut.
+    """Return the size of nearly equal pieces into which a dimension is cut: at most `most`, and if possible a multiple of
+    `sector`.
 
-    It is at most `most`, makes nearly equal pieces, and is a multiple of `sector` if possible. Example: `whole` = 100 and
-    `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
+    Example: `whole` = 100 and `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
     """
     most = most - most % sector if most > sector else most
     if most >= whole:

@@ -24,14 +24,11 @@ from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
-"""Number of bytes (two sectors). A slice needs no tiles if so many bytes are adjacent in the input and in the output."""
+"""A slice needs no tiles if so many bytes (two sectors) are adjacent in the input and in the output."""
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch that moves `work` by tiles, or None.
-
-    Return None if `work` has lookups, or if moving single elements costs no more.
-    """
+    """Return one launch that moves `work` by tiles, or None if it has lookups or single elements cost no more."""
     inner, size = work.dims[0], work.element_bytes
     transposed = inner.in_step != size or inner.size * size < LONG_RUN
     if work.lookups or len(work.dims) < 2 or inner.out_step != size or not transposed:
@@ -74,8 +71,9 @@ _VARIANTS = {
     ]
     for size in ELEMENT_BYTES
 }
-"""Tile kernels by element size, the widest loads and stores first. Each row has the kernel, the bytes of a load and of a store,
-and the maximum number of elements in a tile.
+"""Tile kernels by element size, the widest loads and stores first.
+
+Each row has the kernel, the bytes of a load and of a store, and the maximum number of elements in a tile.
 """
 _STRETCHES = {
     variant: stretches
@@ -84,9 +82,7 @@ _STRETCHES = {
     for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
     if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""The stretch kernel that can replace each tile kernel. Its stores are as wide as those of the tile kernel, its loads at most
-as wide.
-"""
+"""The stretch kernel that can replace each tile kernel. Its stores are as wide, its loads at most as wide."""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
@@ -96,9 +92,7 @@ _SQUARES = {
 }
 """The squares kernel that can replace each tile kernel that moves words. Both kernels take the same boxes."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
-"""Values of `room_shift` to try for a squares kernel: 2^shift goes from the bytes of a cache line to the bytes that a block
-writes at once.
-"""
+"""Values of `room_shift` to try: 2^shift goes from the bytes of a cache line to the bytes that a block writes at once."""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
 _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
 """Number of elements that a thread of a copy kernel moves, by element size."""
@@ -114,16 +108,14 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
 
 
 class Tiling(NamedTuple):
-    """A `Work` that is cut into boxes, which are the tiles.
+    """A `Work` that is cut into boxes, which are the tiles. `sides`: input, then output.
 
-    `sides`: strides in the input, then in the output.
     `sizes`: sizes of a whole box. The boxes at the end of a dimension may be smaller.
-    `cut`: dimensions along which there are several boxes. Dimensions with boxes of only one size come first, because
-    neighbouring boxes of a block lie along the first dimensions.
-    `ragged`: those dimensions of `cut` along which the last box is smaller.
+    `cut`: dimensions along which there are several boxes. Those with boxes of only one size come first, because neighbouring
+    boxes
+    of a block lie along the first dimensions. `ragged`: those dimensions of `cut` along which the last box is smaller.
     `forms`: sizes of whole boxes, then of the smaller boxes. Bit n of a form's number is set if the box is the last along
     dimension `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
-    `tiles`: number of boxes.
     `aligned`: for each side, a number of bytes that divides the lengths and addresses of all runs.
     """
 
@@ -156,10 +148,7 @@ class Tiling(NamedTuple):
         return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
     def fits(self, units: tuple[int, int]) -> bool:
-        """Return True if loads and stores of `units` bytes can move all boxes.
-
-        They must be aligned and move adjacent bytes, and a box must span fewer than 2^31 bytes.
-        """
+        """Return True if loads and stores of `units` bytes can move all boxes."""
         size = self.work.element_bytes
         for unit, aligned, side in zip(units, self.aligned, self.sides, strict=True):
             if (unit != size and aligned % unit) or side.extent(self.sizes) >= 2**31:
@@ -167,7 +156,7 @@ class Tiling(NamedTuple):
         return True
 
     def are_squares(self, variant: Variant) -> bool:
-        """Return True if a squares kernel can move all boxes, and its requests touch no more lines than those of other kernels.
+        """Return True if a squares kernel can move all boxes without touching more lines than other kernels.
 
         All boxes must consist of squares of elements. So input and output must be contiguous over whole units of `store_bytes`,
         along different dimensions.
@@ -201,10 +190,7 @@ class Tiling(NamedTuple):
         return self._boxes_per_block(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
 
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
-        """Return the estimated cycles of a multiprocessor per element.
-
-        `waiting`: result of `cost.idle`, a factor for a launch with few blocks.
-        """
+        """Return the estimated cycles of a multiprocessor per element. `waiting`: from `cost.idle`."""
         size, (source, target) = self.work.element_bytes, self.sides
         squares, whole = variant.kind is KernelKind.SQUARES, variant.kind is KernelKind.STRETCH
         return tile_cost(
@@ -222,14 +208,11 @@ class Tiling(NamedTuple):
         )
 
     def _boxes_per_block(self, multiprocessors: int) -> int:
-        """Return the number of boxes that each block moves. The blocks of the launch then fill the GPU about once."""
+        """Return the number of boxes that each block moves, so that the launch fills the GPU about once."""
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
-        """Return a launch in which every block, except the last, moves the same number of boxes.
-
-        Return None if one launch cannot move so many boxes.
-        """
+        """Return a launch, or None if one launch cannot move so many boxes."""
         if not launchable(self.tiles):
             return None
         outer = []
@@ -289,11 +272,11 @@ class Tiling(NamedTuple):
 
 
 def _room_shift(form: TileForm, unit: int) -> int:
-    """Return the `room_shift` of a squares kernel, which decides how tiles lie in shared memory.
+    """Return the `room_shift` of a squares kernel that has the fewest bank conflicts when neighbouring threads read their rows.
 
-    The kernel leaves a gap of one unit after every 2^room_shift bytes, to avoid bank conflicts. The returned shift has the
-    fewest conflicts when neighbouring threads read rows of their squares. Writes have no conflicts with any shift. Example:
-    with units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
+    The kernel leaves a gap of one unit after every 2^room_shift bytes. Writes have no conflicts with any shift. Example: with
+    units
+    of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
     """
     lanes = LINE // unit  # number of threads whose units pass through the banks at once
     number = _THREADS[: form.stores]

@@ -1,7 +1,8 @@
 """The list of all compiled kernels (*variants*): every entry point of `cuda_kernels/`, and nothing else.
 
-Common ranks and lookup counts have specialised kernels. The general kernels run everything else. A variant's `line` is its line
-in the `.cu` file `unit`; a test compares both lists.
+Common ranks and lookup counts have specialised kernels. The general kernels run everything else. A test compares each `line`
+with
+the `.cu` files.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ BLOCK = 256
 LONG_BLOCK = 1024
 """Threads per block of the kernels for long rows."""
 RESIDENT = 4
-"""Blocks that a multiprocessor runs at the same time. All kernels are compiled for it, which limits a thread to 64
-registers.
-"""
+"""Blocks that a multiprocessor runs at the same time. This limits a thread to 64 registers."""
 GENERAL_UNROLL = 4
 """Number of elements that a walking thread of a general kernel moves."""
 SPAN_UNROLL = 4
@@ -30,9 +29,7 @@ SQUARE_UNITS = 4
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Element size in bytes. Only smaller elements have stretch kernels. For elements of this size or more, the requests of other
-tile kernels already use nine tenths of their sectors.
-"""
+"""Bytes of an element. Only smaller elements have stretch kernels: others already use nine tenths of their sectors."""
 TOLD_LOOKUPS = 3
 """Number of lookups from which a gather kernel reads the policy from its arguments (TOLD in `copy.cuh`)."""
 
@@ -41,29 +38,27 @@ class KernelKind(enum.Enum):
     """The work that a kernel does. It is the first word of the kernel's name."""
 
     COPY = "copy"
-    """A slice, that is, a plan without lookups."""
+    """A slice: a plan without lookups."""
     REVERSE = "reverse"
-    """A slice that reads its innermost dimension backwards. Vectors of 16 bytes are loaded, and their elements are reversed."""
+    """A slice that reads its innermost dimension backwards, by vectors of 16 bytes."""
     TILES = "tiles"
     """A slice that is contiguous along different dimensions in input and output. Boxes are transposed in shared memory."""
     STRETCH = "stretch"
     """Like TILES, for boxes that are contiguous in the output. Requests begin and end at sector boundaries."""
     SQUARES = "squares"
-    """Like TILES, for input and output that are contiguous over whole words. Squares of elements are transposed in
-    registers.
-    """
+    """Like TILES, for sides that are contiguous over whole words. Squares of elements are transposed in registers."""
     GATHER = "gather"
     """A gather with one to three lookups."""
     SPAN = "span"
-    """Contiguous runs of bytes at any alignment, with up to two lookups. Each vector is made from two aligned vectors."""
+    """Contiguous runs of bytes at any alignment, with up to two lookups."""
     STAGED = "staged"
-    """A gather of elements along rows, with the same indices for every row. Rows are loaded into shared memory first."""
+    """A gather along rows, with the same indices for every row. Rows are loaded into shared memory first."""
     LONG = "long"
     """Like STAGED, for long rows: a block moves one row at a time, and has the positions of its columns in shared memory."""
     GENERAL = "general"
-    """Any plan: any rank and number of lookups up to 32, any index type, steps and limits beyond 31 bits."""
+    """Any plan: any index type, up to 32 dimensions and lookups, steps and limits beyond 31 bits."""
     CHECK = "check"
-    """No elements are moved, only indices are checked: RAISE with an empty output or over an axis of size 0."""
+    """Only indices are checked: RAISE with an empty output or over an axis of size 0."""
 
 
 TEXTS = {
@@ -83,9 +78,7 @@ TEXTS = {
     KernelKind.GENERAL: ("general.cu", "general_e{e}", ", {e}"),
     KernelKind.CHECK: ("general.cu", "check_indices_only", ""),
 }
-"""For each kind: the `.cu` file, the entry point's name, and the macro arguments that follow the name in the entry point's
-line.
-"""
+"""For each kind: the `.cu` file, the entry point's name, and the macro arguments after the name."""
 
 
 class Variant(NamedTuple):
@@ -96,8 +89,8 @@ class Variant(NamedTuple):
     `index_bytes`: bytes of an index, 4 or 8, for GATHER, STAGED, LONG and SPAN.
     `checked`: True for FILL and RAISE, False for CLAMP and PROMISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the policy
     from their arguments.
-    `invariant`: True if the indices are the same along the walked dimension, so that a thread resolves its indices once.
-    `load_bytes`, `store_bytes`: bytes of a load and a store of TILES, STRETCH and SQUARES.
+    `invariant`: True if the indices are the same along the walked dimension, so a thread resolves its indices once.
+    `load_bytes`, `store_bytes`: for TILES, STRETCH and SQUARES.
     """
 
     kind: KernelKind
@@ -112,7 +105,7 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name of the entry point, a C identifier such as `gather_d2_k1_e16_i8_clamp_once`."""
+        """Return the name of the entry point, such as `gather_d2_k1_e16_i8_clamp_once`."""
         return self._filled(TEXTS[self.kind][1])
 
     @property
@@ -144,7 +137,7 @@ class Variant(NamedTuple):
 
     @property
     def unroll(self) -> int:
-        """Return the number of elements that a walking thread moves. For a tile kernel, return the units that a thread loads.
+        """Return the number of elements that a walking thread moves; for a tile kernel, the number of its loads.
 
         It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
         SQUARE_UNITS in `square.cuh`, and follows from TILE_BYTES in `tile.cuh`.
@@ -182,10 +175,7 @@ class Variant(NamedTuple):
 
     @property
     def tile_bytes(self) -> int:
-        """Return the maximum number of bytes of a tile.
-
-        It equals TILE_BYTES in `tile.cuh`; for a squares kernel, SQUARE_UNITS words for each thread.
-        """
+        """Return the maximum bytes of a tile, as TILE_BYTES in `tile.cuh`."""
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
@@ -223,4 +213,3 @@ def _declared() -> Iterator[Variant]:
 VARIANTS: tuple[Variant, ...] = tuple(_declared())
 """All kernels, in the order of their lines in the `.cu` files."""
 DECLARED = frozenset(VARIANTS)
-"""`VARIANTS` as a set."""

@@ -1,7 +1,4 @@
-"""CuPy's wheels: which one is installed, which ones fit the driver and its GPUs, and what to install otherwise.
-
-`dmlgather env` and the errors of the backend both take their advice from this module.
-"""
+"""CuPy's wheels: which one is installed, which ones fit the driver and its GPUs, and what to install otherwise."""
 
 from __future__ import annotations
 
@@ -18,12 +15,9 @@ Version: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel of CuPy.
+    """A wheel of CuPy. `extra`: the extra of dmlgather that installs it. `cuda`: major version of CUDA and NVRTC.
 
-    `extra`: the extra of dmlgather that installs the wheel and its dependencies.
-    `cuda`: major version of CUDA and of NVRTC.
-    `least`: lowest compute capability that this NVRTC supports.
-    `nvrtc`: the package that contains NVRTC.
+    `least`: lowest compute capability that this NVRTC supports. `nvrtc`: the package that contains NVRTC.
     """
 
     extra: str
@@ -38,7 +32,7 @@ WHEELS = (
     Wheel("cuda13", "cupy-cuda13x", 13, (7, 5), "nvidia-cuda-nvrtc"),
 )
 SOURCES = "cupy"
-"""Name of the package if CuPy was built from source. It fits any CUDA."""
+"""The package if CuPy was built from source. It fits any CUDA."""
 
 
 class Misfit(NamedTuple):
@@ -57,10 +51,7 @@ def version_of(package: str) -> str | None:
 
 
 def has_files() -> bool:
-    """Return True if the files of the module cupy exist.
-
-    A folder without `__init__.py`, which an uninstalled CuPy leaves, does not count.
-    """
+    """Return True if the files of the module cupy exist. An uninstalled CuPy may leave an empty folder."""
     try:
         spec = find_spec("cupy")
     except ValueError:  # in sys.modules, with a __spec__ of None
@@ -74,17 +65,13 @@ def installed() -> list[Wheel]:
 
 
 def advice(driver: Driver, number: int | None = None) -> str:
-    """Return the shell commands that install the right CuPy and uninstall any other. `number`: consider only this GPU."""
+    """Return the shell commands that install the right CuPy. `number`: consider only this GPU."""
     wheel = _advised(driver, number)
     return _replacing([name for name in _cupys() if name != wheel.package], wheel)
 
 
 def advised(driver: Driver, number: int | None = None) -> str:
-    """Return the extra of dmlgather to install: "cuda12" or "cuda13".
-
-    If the installed CuPy fits the driver and its GPUs, return its extra, else the newest extra that fits. `number`: consider
-    only this GPU.
-    """
+    """Return the extra of dmlgather that is installed if it fits the GPUs, or else the newest that fits."""
     return _advised(driver, number).extra
 
 
@@ -154,7 +141,7 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """Return the names of the installed packages of CuPy. More than one is an error, because they have the same files."""
+    """Return the names of the installed packages of CuPy. They have the same files, so more than one is an error."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 

@@ -15,10 +15,10 @@ COUNTABLE = 2**63
 
 
 class Work(NamedTuple):
-    """Elements to move: a canonical plan, or a part of it. Steps and offsets are in bytes.
+    """A canonical plan, or a part of it. Steps and offsets are in bytes.
 
-    `dims`: at least one dimension. `lookups`: their `walk` is 0 until a launch form is chosen.
-    `checked`: True if FILL or RAISE treats indices out of range.
+    `dims`: at least one dimension. `lookups`: their `walk` is 0 until a launch form is chosen. `checked`: True for FILL and
+    RAISE.
     `in_bytes`: size of the input. No index leads to a read beyond it.
     """
 
@@ -39,10 +39,7 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
-        """Return the work of a canonical plan that is not empty.
-
-        If the plan only writes the fill value, the fill value is the input.
-        """
+        """Return the work of a canonical plan that is not empty. The input of a constant plan is its fill value."""
         constant = plan.constant
         return cls(
             dims=_dims(plan, plan.shape),
@@ -64,7 +61,7 @@ class Work(NamedTuple):
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
-        """Return the two halves of the work. It is cut along the longest dimension."""
+        """Return the two halves of the work, cut along the longest dimension."""
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
