@@ -1,1 +1,1 @@
-"""Calls, which are prepared and run: those of compiled operators, and of the eager functions of all dialects."""
+"""Calls of compiled operators, and of the eager functions of all dialects."""

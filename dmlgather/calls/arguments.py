@@ -31,11 +31,9 @@ class Fill:
 
 
 def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dtype[Any]) -> tuple[OutOfBounds, bytes]:
-    """Return the policy that an argument `out_of_bounds` chooses, and the fill value as the bytes of one element.
+    """Return the policy that an argument `out_of_bounds` chooses, and the fill value as bytes.
 
-    `choice`: "clamp", "raise", "promise", a Fill, or None for `default`. `dtype`: data type of the elements. Raise ValueError
-    for any other name, for a fill value that an integer type cannot hold exactly, and for a fill value that overflows a
-    floating type.
+    Raise ValueError for an unknown name, and for a fill value that `dtype` cannot hold.
     """
     if choice is None:
         return default, b""
@@ -48,7 +46,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 
 def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    """Return the policy of a call, and the fill value as bytes. If `choice` is None, they are those of `problem`."""
+    """Return the policy and fill value that an argument `out_of_bounds` chooses; None chooses those of the problem."""
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
@@ -92,18 +90,14 @@ def type_of(name: str, item: Any) -> TensorType:
 
 
 def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
-    """Raise TypeError if the data types differ, else ValueError if the shapes differ. `what`: name for the message."""
+    """Raise TypeError if the data types differ, ValueError if the shapes differ. `what` begins the message."""
     if actual != expected:
         error = TypeError if actual.dtype != expected.dtype else ValueError
         raise error(f"{what} is {actual}, expected {expected}")
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Make an argument readable on the host, because its values decide the result's shape.
-
-    An array becomes a NumPy array; any other value is returned unchanged. Raise TypeError for an array on a GPU, because the
-    call would have to wait for its values.
-    """
+    """Make an array readable on the host. Raise TypeError on a GPU, because the call would have to wait."""
     if isinstance(values, np.generic) or not hasattr(values, "__dlpack__"):
         return values
     array, device = arrays.adopt(values)
@@ -113,14 +107,14 @@ def host_values(name: str, values: Any) -> Any:
 
 
 def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
-    """Return the starts, ends, axes and steps of ONNX's Slice, by name, like `host_bounds`. `axes` and `steps` may be None."""
+    """Return the bounds of ONNX's Slice, by name. `axes` and `steps` may be None."""
     return host_bounds(("axes", "steps"), starts=starts, ends=ends, axes=axes, steps=steps)
 
 
 def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
-    """Return the bounds of a slice, by name. A sequence of integers becomes a tuple, an array in host memory a NumPy array.
+    """Return the bounds of a slice as tuples or NumPy arrays, by name. Those in `optional` may be None.
 
-    `optional`: names of bounds that may be None. Raise TypeError for any other value.
+    Raise TypeError for any other value.
     """
     for name, values in bounds.items():
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
@@ -136,8 +130,9 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 class Taken:
     """An array argument of a call, moved to the device that reads it.
 
-    `given`: the caller's array. `home`: its device. `array`: the NumPy or CuPy array that the call reads, possibly a copy.
-    `memory`: the device that holds `array`. `runs`: the device that executes the call.
+    `given`: the caller's array. `home`: its device. `array`: the array that the call reads, perhaps a copy. `memory`: its
+    device.
+    `runs`: the device that executes the call.
     """
 
     name: str
@@ -154,7 +149,7 @@ class Taken:
 
     @property
     def has_signature(self) -> bool:
-        """Return True if the caller's array has a signature, and its elements were not converted (as strings are)."""
+        """Return True if the caller's array has a signature, and its elements were not converted, as strings are."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property
@@ -164,10 +159,7 @@ class Taken:
 
 
 def taken(name: str, given: Any, target: Device | None) -> Taken:
-    """Return the argument called `name`, moved to the device `target`. If `target` is None, the array stays on its device.
-
-    Raise TypeError if `given` is no array, and for strings on a GPU.
-    """
+    """Return the argument called `name`, moved to `target` if it is not None. Raise TypeError for an unusable array."""
     try:
         array, home = arrays.adopt(given)
     except TypeError as error:
@@ -179,10 +171,9 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
 
 
 def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
-    """Return all array arguments of a call, moved to `device`. If `device` is None, they stay where they are.
+    """Return all array arguments of a call, moved to `device` if it is not None. Strings become Python objects.
 
-    `args`: the arrays by name. NumPy's strings become Python objects. Raise TypeError for arrays on several devices without
-    `device`, and like `taken`.
+    Raise TypeError for an unusable array, and for several devices if `device` is None.
     """
     items = [taken(name, array, device) for name, array in args.items()]
     if len({item.memory for item in items}) > 1:
@@ -192,16 +183,10 @@ def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
 
 
 class CallOutput:
-    """The array that a call writes: the caller's `out`, or a new array.
-
-    `array`: NumPy or CuPy array in the memory where the call runs. `home`: the device of `out`.
-    """
+    """The array that a call writes: `out`, or a new array. `home`: the device of `out`."""
 
     def __init__(self, first: Taken, tensor: TensorType, out: Any = None) -> None:
-        """Use `out`, or allocate an array of the library of `first`. `tensor`: shape and data type of a new array.
-
-        Raise ValueError or TypeError for an `out` that cannot be written.
-        """
+        """Use `out`, or allocate an array of the library of `first`. Raise ValueError or TypeError for an unusable `out`."""
         self._first, self._memory, self._out = first, first.memory, out
         self._allocator: Adapter | None = None
         if out is None and first.home == first.memory and tensor.dtype == first.array.dtype and first.has_signature:
@@ -234,8 +219,7 @@ class CallOutput:
     def check_given(self, expected: TensorType, *, moves: bool) -> None:
         """Raise TypeError if `out` has a wrong data type, ValueError if it has a wrong shape.
 
-        `moves`: True if the call may move arrays between devices. If it may not, raise TypeError if `out` and the first
-        argument are on two devices.
+        Without `moves`, raise TypeError if `out` is on another device than the first argument.
         """
         check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
         if not moves and self.home != self._first.home:
@@ -243,7 +227,7 @@ class CallOutput:
             raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
 
     def returned(self) -> Any:
-        """Return what the call returns: `out`, or the new array in the caller's library. The call must have written `array`."""
+        """Return `out`, or the new array in the caller's library, after the call has written `array`."""
         if self._out is not None:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))

@@ -29,14 +29,13 @@ from dmlgather.plan import OutOfBounds
 from dmlgather.wording import counted
 
 ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
-"""Further NumPy types of arrays that a DirectML type accepts. Callers of DirectML store bool as UINT8."""
+"""Further NumPy types that a DirectML type accepts. Callers of DirectML store bool as UINT8."""
 
 
 class DescribedTensors:
     """The tensors of a valid descriptor, and prepared calls for arrays that a caller passes for them.
 
-    The tensors are in binding order, inputs first. Methods take signatures, not arrays, so that callers may cache their
-    results.
+    The tensors are in binding order, inputs first. Methods take signatures, not arrays, so callers may cache their results.
     `device`: the device to run on; None for the device of the arrays.
     """
 
@@ -50,10 +49,8 @@ class DescribedTensors:
             prepare_program(self.lower([tensor.layout for tensor in problem.tensors]), device)
 
     def new_output(self, *inputs: Signature | None) -> Signature | None:
-        """Return the signature of a new packed output on the device of the inputs. Return None if an input must be moved first.
-
-        `inputs`: signature of each input, or None for an array without one. Raise TypeError for a wrong number of inputs, and
-        for inputs on several devices.
+        """Return the signature of a new packed output, or None if an input must be moved first. Raise TypeError for bad
+        inputs.
         """
         self.check_count(len(inputs))
         devices = [device_of(signature) for signature in inputs if signature is not None]
@@ -64,12 +61,11 @@ class DescribedTensors:
         return packed_signature(output.dtype, output.shape, new_place(devices[0]))
 
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
-        """Return the prepared call for arrays with these signatures. Return None if an array must be moved to the device first.
+        """Return the prepared call for arrays with these signatures, or None if an array must be moved first.
 
-        `signatures`: signatures of the inputs, then of the output. The shape of an array decides if it is read as a tensor of
-        the described Sizes or as a buffer. `buffers`: True if all arrays are buffers.
-        Raise TypeError for a wrong number of inputs, a wrong data type, and arrays on several devices. Raise ValueError for a
-        wrong shape, and for arrays that the device cannot read or write.
+        An array's shape decides if it is read as a tensor of the described Sizes or as a buffer; with `buffers`, all are
+        buffers.
+        Raise TypeError or ValueError for arrays that do not fit.
         """
         self.check_count(len(signatures) - 1)
         present = [signature for signature in signatures if signature is not None]
@@ -89,21 +85,14 @@ class DescribedTensors:
         return prepare_call(self.lower, self.device or devices[0], footprints[:-1], footprints[-1], present, own_words=True)
 
     def target(self, device: str | None) -> Device:
-        """Return the device called `device`. For None, return the device that the operator was compiled for, or else GPU 0.
-
-        Raise ValueError if `device` is not the device that the operator was compiled for.
-        """
+        """Return the device to run on: for None, the compiled device or else GPU 0. Raise ValueError for another device."""
         target = Device.parse(device) if device is not None else self.device or Device("cuda")
         if self.device is not None and target != self.device:
             raise ValueError(f"device is {target}, but the operator was compiled for {self.device}")
         return target
 
     def addressed(self, device: str | None) -> DeviceCall:
-        """Return the prepared call for buffers on a GPU at addresses that are multiples of 16 bytes.
-
-        `device`: "cuda", "cuda:N", or None for the device that the operator was compiled for. Raise ValueError if it is no GPU,
-        and the errors of `target`.
-        """
+        """Return the prepared call for GPU buffers at multiples of 16 bytes. Raise ValueError for another device."""
         target = self.target(device)
         if not target.on_gpu:
             raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")
@@ -113,10 +102,9 @@ class DescribedTensors:
         return call
 
     def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """Return the signatures of the arrays that one item of `layouts` states (`CompiledOperator.prepare`), inputs first.
+        """Return the signatures that one item of `layouts` states, inputs first (`CompiledOperator.prepare`).
 
-        An entry None states a packed array of the described Sizes. Raise TypeError for a wrong number of entries, and for an
-        entry that states no array.
+        None states a packed array. Raise TypeError for a wrong number of entries, and for an entry that states no array.
         """
         entries = [*layout]
         if len(entries) == len(self.inputs):
@@ -173,11 +161,7 @@ def check_devices(devices: Sequence[Device]) -> None:
 
 
 def _stated(name: str, item: Any, where: int) -> Signature:
-    """Return the signature of the array that `item` states for tensor `name`.
-
-    `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes). `where`: the place of an array that is stated
-    by shape (see `footprints.Signature`).
-    """
+    """Return the signature that `item` states: an example array, (shape, dtype), or (shape, dtype, strides in bytes)."""
     if not isinstance(item, tuple):
         try:
             array, home = arrays.adopt(item)

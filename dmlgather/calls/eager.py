@@ -1,4 +1,4 @@
-"""Eager functions such as `dg.onnx.gather`: each call becomes a problem (an operator call), which runs on the call's arrays."""
+"""Eager functions such as `dg.onnx.gather`: each call becomes a problem, which runs on the call's arrays."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ P = ParamSpec("P")
 class Request:
     """The arguments of a call of an eager function, before any array is read. The dialects' functions make it.
 
-    `problem_of`: function that returns the problem. Its arguments are the shape and data type of each array, in order.
-    `arrays`: the array arguments by name.
-    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the dialect's own policy.
-    `device`: the device to run on; None for the device of the arrays.
-    `out`: the output array; None for a new one.
-    `stream`: the stream to run on, on a GPU (see `CompiledOperator.__call__`).
+    `problem_of`: function that returns the problem for the shape and data type of each array. `arrays`: by name.
+    `out_of_bounds`: None for the dialect's own policy. `device`: None for the device of the arrays. `out`: None for a new
+    array.
     `keyed`: True if the prepared call may be cached by the call's key. The same arguments must then be arrays in every call,
-    and the prepared call must depend only on the types and strides of these arrays and on the other arguments.
+    and the
+    prepared call must depend only on their types and strides and on the other arguments.
     """
 
     problem_of: Callable[..., Any]
@@ -62,9 +60,8 @@ class Request:
 class Ran:
     """The result of a call, and what is needed to repeat the call.
 
-    `taken`: the array arguments, moved to the device that read them.
-    `written`: the prepared calls that wrote the results, in order; empty if they alone cannot repeat the call.
-    `several`: True if the result is a tuple.
+    `written`: the prepared calls that wrote the results; empty if they alone cannot repeat the call. `several`: True for a
+    tuple.
     """
 
     result: Any
@@ -105,7 +102,7 @@ class EagerFunction(Generic[P]):
         return ran.result
 
     def run(self, request: Request) -> Ran:
-        """Run a call without a cached prepared call (the slow path)."""
+        """Run a call without a cached prepared call."""
         with arrays.in_order([*request.arrays.values(), request.out], request.stream, request.runs):
             taken = take(request.arrays, request.runs)
             problem = request.problem_of(*(item.type for item in taken))
@@ -133,7 +130,7 @@ class EagerFunction(Generic[P]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Return the signature that `help` shows. It has no return type, because the wrapped function returns a `Request`."""
+        """Return the signature for `help`, without a return type: the wrapped function returns a `Request`."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
@@ -147,10 +144,7 @@ class EagerFunction(Generic[P]):
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
 
     def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Repeater] | None, list[Any]]:
-        """Return the functions that can repeat the call, from the cache, and a list of the call's arrays and `out`.
-
-        The first result is None if the call has no key (`calls.keys`).
-        """
+        """Return the cached functions that can repeat the call, or None, and the call's arrays and `out`."""
         slots = self._slots
         args_and_out: list[Any] = [None] * self._count
         key = read_call(args, kwargs, slots, args_and_out, arrays.signature) if slots else None
@@ -160,11 +154,12 @@ class EagerFunction(Generic[P]):
 def execute(
     problem: Problem, inputs: Sequence[Any], *, out_of_bounds: str | Fill | None = None, device: str | None = None
 ) -> Any:
-    """Run a problem (an operator call) on arrays. The result is an array of the first array's library.
+    """Run a problem on arrays. The result is an array of the first array's library.
 
-    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the problem's own policy. `device`: the device to run on;
-    None for the device of the arrays. Raise TypeError for a wrong data type and for arrays on several devices, ValueError for a
-    wrong shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is no usable GPU.
+    `out_of_bounds`: None for the problem's own policy. `device`: None for the device of the arrays. Raise TypeError for a wrong
+    data
+    type and for several devices, ValueError for a wrong shape, IndexError for a bad index under RAISE (on every device), and
+    DeviceError if there is no usable GPU.
     """
     with arrays.in_order(inputs):
         taken = take(dict(zip(problem.arguments, inputs, strict=True)), None if device is None else Device.parse(device))
@@ -178,10 +173,7 @@ def execute(
 def written_by(
     problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any
 ) -> PreparedCall:
-    """Run a problem on NumPy or CuPy arrays, write the result to `out`, and return the prepared call.
-
-    All arrays are in the memory of the device `runs`. Raise IndexError for a bad index under RAISE.
-    """
+    """Run a problem on arrays in the memory of `runs`, and return the prepared call. Raise IndexError under RAISE."""
     call = prepared(problem, policy, runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
     write(call, problem, inputs, out)
     return call
@@ -190,7 +182,7 @@ def written_by(
 def _run(
     problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, out: Any = None, *, moves: bool = False
 ) -> Ran:
-    """Run a problem on its array arguments. `moves`: True if `out` may be on another device than the first argument."""
+    """Run a problem on its arguments. `moves`: True if `out` may be on another device than the first argument."""
     first, policy, shape = taken[0], policy_of(problem, out_of_bounds), problem.output.shape
     target = CallOutput(first, TensorType(shape, first.array.dtype), out)
     if out is not None:
@@ -205,8 +197,9 @@ def _run(
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     """Run on strings if the dialect itself fills: an index out of range gives the empty string.
 
-    A plan fills with raw bytes, but raw bytes cannot be a reference to an object. So the plan moves the positions of the
-    strings instead, counted from 1. Position 0 is the empty string.
+    Raw bytes, the fill value of a plan, cannot be a reference to an object. So the plan moves the positions of the strings,
+    counted
+    from 1. Position 0 is the empty string.
     """
     first = taken[0]
     positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
@@ -218,21 +211,14 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 
 
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
-    """Return a number for each array argument of a function, by the argument's name and also by its position.
-
-    The argument `out` has the last number.
-    """
+    """Return a number for each array argument, by its name and by its position. `out` has the last number."""
     places = [*inspect.signature(request).parameters]
     slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
     return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
 def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
-    """Return True if the prepared calls in `ran.written` alone can repeat the call.
-
-    They can if the call read all arrays as they were passed, and was made without `stream`. `args`: the array arguments, then
-    `out`.
-    """
+    """Return True if the prepared calls in `ran.written` alone can repeat the call."""
     return bool(
         ran.written
         and request.stream is None
@@ -243,7 +229,7 @@ def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
 
 
 def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with one function, which repeats the call. Return an empty list if only the slow path can repeat it."""
+    """Return a list with one function that repeats the call, or an empty list if none can."""
     repeaters = [repeater for call in ran.written for repeater in repeats(call, args)]
     if len(repeaters) < len(ran.written):
         return []
@@ -251,7 +237,7 @@ def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
 
 
 def _as_passed(read: Any, argument: Any) -> bool:
-    """Return True if the array that was read is the argument itself, or the same packed memory in another shape."""
+    """Return True if the array that was read is the argument, or the same packed memory in another shape."""
     if read is argument:
         return True
     adapter = arrays.adapter_of(argument)

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types of values that can be part of a key, because equal values have the same effect. Float is not among them, because -0.0
-equals 0.0. Subclasses do not count.
+"""Types of values that can be part of a key, because equal values have the same effect. Subclasses do not count.
+
+Float is not among them, because -0.0 equals 0.0.
 """
 LONGEST = 64
-"""Maximum number of items of a sequence, and of elements of an array, in a key. A call with a longer one has no key."""
+"""Items of a sequence and elements of an array in a key, at most. A call with more has no key."""
 
 T = TypeVar("T")
 
@@ -34,11 +35,9 @@ def read_call(
     inputs: list[Any],
     signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
-    """Return the key of a call. Return None if an array argument has no signature, or any other argument cannot be in a key.
+    """Return the key of a call, or None if it has none. Store each array argument in `inputs`, at its number.
 
     `slots`: number of each array argument, by position and by name. The argument `out` has the last number.
-    `inputs`: list in which each array argument is stored at its number.
-    `signature`: the function `backends.arrays.signature`.
     """
     items: list[Any] = []
     last = len(inputs) - 1  # the key of `out` must say if the array is writeable
@@ -64,7 +63,7 @@ def read_call(
 
 
 def _added(items: list[Any], value: Any) -> bool:
-    """Append the type and the value of an argument to a key. Return False if the argument cannot be in a key."""
+    """Append an argument's type and value to a key. Return False if it cannot be in a key."""
     kind = type(value)  # part of the key, because True, 1 and 1.0 are equal
     if kind in PLAIN:
         items += (kind, value)

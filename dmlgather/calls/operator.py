@@ -73,9 +73,7 @@ class CompiledOperator:
         self._repeaters = lru_cache(CALLS_KEPT)(lambda *_: list[Repeater]())
         self._last: Outcome | None = None
         self._fast_path: FastPath | None = None
-        """Fast path of the last call (`FastPath`), or None. The next call tries it first. `_adapter`: adapter of the last
-        call's arrays.
-        """
+        """Fast path of the last call, or None. The next call tries it first."""
         self._adapter: Adapter = NUMPY
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -256,10 +254,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Run a call that the fast path could not run.
-
-        Use the prepared call of an earlier call with equal signatures. If there is none, adopt, move or allocate arrays.
-        """
+        """Repeat an earlier call with equal signatures. If there is none, adopt, move or allocate arrays."""
         device, args = self._tensors.device, (*inputs, out)
         key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)

@@ -17,10 +17,9 @@ from dmlgather.plan import OutOfBounds
 
 @lru_cache(maxsize=CALLS_KEPT)
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
-    """Return the prepared call of a problem (an operator call) on `device`, from the cache or a new one.
+    """Return the cached prepared call of a problem on `device`. `signatures`: inputs, then output.
 
-    `signatures`: signatures of the inputs, then of the output. Raise ValueError if no plan can represent the strides, or if the
-    device cannot read or write the arrays.
+    Raise ValueError if no plan can represent the strides, or if the device cannot read or write the arrays.
     """
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
@@ -28,10 +27,7 @@ def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device
 
 
 def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any) -> None:
-    """Run `call`, the prepared call of `problem`, on NumPy or CuPy arrays, and write the result to `out`.
-
-    Under RAISE, wait for a GPU, and raise IndexError for a bad index.
-    """
+    """Run a prepared call of `problem` into `out`. Under RAISE, wait for a GPU, and raise IndexError."""
     outcome = call.run(inputs, out, wait=True)
     if outcome is not None:
         outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
@@ -39,18 +35,14 @@ def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any)
 
 @lru_cache(maxsize=CALLS_KEPT)
 def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
-    """Return the cached list for a call's key.
-
-    It is empty at first. A call then adds a function that repeats the call.
-    """
+    """Return the cached list of repeaters for a call's key. It is empty at first."""
     return []
 
 
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with one function, which repeats `call` on arrays with the same signatures.
+    """Return a list with one function that repeats `call` on arrays like `args`, or an empty list.
 
-    `args`: the inputs of the call, then `out`, or None for a new array. The list is empty if an array has no signature. It is
-    also empty for arrays of several libraries on a GPU, because each call must order the streams of the libraries.
+    On a GPU, arrays of several libraries have none, because each call must order the libraries' streams.
     """
     present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):

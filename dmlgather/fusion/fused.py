@@ -35,10 +35,7 @@ _HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 def _prepared_on_a_gpu(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], *signatures: Signature | None
 ) -> PreparedGraph | None:
-    """Return the graph prepared for CuPy arrays on one GPU. Return None if the arrays do not fit the graph.
-
-    `prepared`: function that makes a PreparedGraph.
-    """
+    """Return the graph prepared for CuPy arrays on one GPU, or None if the arrays do not fit."""
     types, inputs = graph.types, tuple(zip(graph.inputs, signatures, strict=True))
     for name, signature in inputs:
         if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
@@ -50,10 +47,9 @@ def _prepared_on_a_gpu(
 def _prepared_on_the_host(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], key: tuple[Any, ...]
 ) -> PreparedGraph | None:
-    """Return the graph prepared for arrays in host memory. Return None for strings, objects, and arrays that do not fit.
+    """Return the graph prepared for arrays in host memory, or None for strings, objects, and arrays that do not fit.
 
-    `prepared`: function that makes a PreparedGraph. `key`: the device, the signature of each input, and a pair (name,
-    signature) for each output array of the caller.
+    `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
     """
     types, count = graph.types, len(graph.inputs) + 1
     inputs: Signatures = tuple(zip(graph.inputs, key[1:count], strict=True))
@@ -93,18 +89,13 @@ class GraphRunner:
     ) -> list[Any]:
         """Return the graph's outputs, in order, as new arrays or in the arrays of `out`.
 
-        `inputs`: an array for each input. `out`: an array or None for each output; or empty.
-        `named`: True if error messages call values by their names in the graph, False if they use the graph's labels.
+        `out`: an array or None for each output; or empty. `named`: True if messages use the names in the graph, not its labels.
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
 
     def _run_fast(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """Return the outputs, or None if only `_run_adopted` can run the call or raise its error.
-
-        This takes NumPy arrays. Without `out`, it also takes tensors in host memory and CuPy arrays on one GPU. Return None for
-        all other arrays, and for arrays that do not fit the graph.
-        """
+        """Return the outputs, or None if `_run_adopted` must run the call or raise its error."""
         if device is not None and type(device) is not str:
             return None
         key: list[Any] = [device]
@@ -144,7 +135,7 @@ class GraphRunner:
         return None if outputs is None else [torch_tensors.TORCH.hand_back(array, inputs[0]) for array in outputs]
 
     def _run_fast_on_a_gpu(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """Run on CuPy's current stream. Return None unless all inputs are CuPy arrays on one GPU and fit the graph."""
+        """Run on CuPy's current stream. Return None unless all inputs are CuPy arrays on one GPU and fit."""
         prepared = self._prepared_on_a_gpu(*arrays.view_signatures(inputs))
         if prepared is None:
             return None
@@ -155,10 +146,7 @@ class GraphRunner:
             return prepared.run(GraphCall(type(inputs[0])), values)
 
     def _run_adopted(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
-        """Return the outputs for arrays of any library and device.
-
-        Raise TypeError or ValueError for arrays that do not fit the graph.
-        """
+        """Return the outputs for arrays of any library and device. Raise TypeError or ValueError if they do not fit."""
         requested = None if device is None else Device.parse(device)
         with arrays.in_order((*inputs, *out), stream, requested):
             names = self.graph.inputs
@@ -186,10 +174,7 @@ def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Sign
 
 
 def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
-    """Return a result as an array of the first input's library.
-
-    Strings get the inputs' string type if all inputs have it.
-    """
+    """Return a result in the first input's library. Strings get the inputs' string type if all have the same."""
     array = arrays.move(result, memory, home)
     if not array.dtype.hasobject:
         return arrays.hand_back(array, taken[0].given) if taken else array
@@ -199,11 +184,7 @@ def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]
 
 @dataclass(frozen=True, slots=True)
 class FusedLaunch:
-    """One launch of a fused graph.
-
-    `step`: name of the fused step. `holds`: names of the original steps that it replaces, in order. `plan`: the canonical plan
-    over packed arrays.
-    """
+    """One launch of a fused graph. `holds`: names of the original steps that it replaces, in order."""
 
     step: str
     holds: tuple[str, ...]
@@ -213,7 +194,7 @@ class FusedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Two steps that could not be fused. The step `maker` writes a value to memory, and the step `reader` reads it from there.
+    """Two steps that could not be fused. The step `maker` writes a value to memory, and the step `reader` reads it.
 
     `code`: one of the reasons in docs/fusing.md. `reason`: the details.
     """
@@ -407,7 +388,6 @@ def _launches(graph: IndexGraph) -> Iterator[FusedLaunch]:
 
 
 def _bytes(graph: IndexGraph) -> int:
-    """Return the bytes that one run of the graph reads and writes."""
     views = unlaunched(graph)
     computing = [step for step in graph.steps if not isinstance(step.work, Problem) and step.name not in views]
     tensors = [graph.types[name] for step in computing for name in (*step.inputs, *step.outputs)]

@@ -1,4 +1,4 @@
-"""Fusing: a pass over a graph that merges two consecutive steps into one, wherever one plan can execute both."""
+"""Fusing: one walk over a graph that merges two consecutive steps into one, wherever one plan can execute both."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A plan that computes a value of the graph directly from earlier values.
+    """A plan that computes a value directly from earlier values.
 
-    `data`, `indices`: names of the values that the plan reads. Several index tensors are concatenated in one buffer. If the
-    plan has no lookups, `indices` is empty. `holds`: names of the original steps that the plan executes.
+    `indices`: index tensors, which are concatenated in one buffer; empty without lookups. `holds`: names of the original steps
+    that
+    the plan executes.
     """
 
     data: str
@@ -45,10 +46,9 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """An index tensor that is a view (a reshape, slice, …) of the value `base`.
+    """An index tensor that is a view of the value `base`. A plan can read the indices from there instead.
 
-    A plan can read the indices from `base` instead. `plan`: the view as a plan over packed arrays. Its elements have one byte,
-    because their size does not matter here.
+    `plan`: the view as a plan over packed arrays, with elements of one byte, because their size does not matter.
     `holds`: names of the steps that make the index tensor from `base`.
     """
 
@@ -58,13 +58,13 @@ class IndexView:
 
 
 class IndexViews:
-    """The integer values of a graph that are views of other values. So a plan may read its indices from the viewed value."""
+    """The integer values of a graph that are views of other values. A plan may read its indices from the viewed value."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Record a step's output if it is a view of integers. `plan`: the step's plan over packed arrays, without lookups."""
+        """Record a step's output if it is a view of integers. `plan`: the step's plan, without lookups."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -72,11 +72,11 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a Derivation whose plan reads the indices from the base of a view.
+        """Return a Derivation whose plan reads the indices from the value that `name` views, or from `name` itself with the
+        error.
 
-        `name`: the index tensor, a view of another tensor, the base. If no plan can do this, the derivation's plan reads `name`
-        itself, and the second result is the error. `plan`: the step's own plan. The derivation's `data` is empty. If no value of
-        an unsigned index type is out of range, the policy becomes CLAMP, which needs no check.
+        Its `data` is empty. If no value of an unsigned index type is out of range, the policy becomes CLAMP, which needs no
+        check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -91,7 +91,7 @@ class IndexViews:
         return Derivation("", (name,), plan, ()), refusal
 
     def _view(self, name: str) -> IndexView | None:
-        """Return an index tensor as a view of its base or, without a base, of itself. Return None for any other value."""
+        """Return an index tensor as a view, perhaps of itself. Return None for any other value."""
         tensor = self._types[name]
         if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
             identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
@@ -105,14 +105,14 @@ def all_in_range(plan: IndexPlan, largest: int) -> bool:
 
 
 Parts = tuple[str, ...]
-"""The names of index tensors, in the order of their concatenation."""
+"""Names of index tensors, in the order of their concatenation."""
 
 
 class JoinedIndices:
     """Concatenations of index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """Work on a graph. `types`, `constants`, `steps`: the graph's. Concatenations are added to `types` and `constants`."""
+        """Work on a graph. Concatenations are added to `types` and `constants`."""
         self._types, self._constants = types, constants
         self._step_names = {step.name for step in steps}
         self._values: dict[Parts, str] = {}
@@ -130,9 +130,9 @@ class JoinedIndices:
         return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """Return `plan`, changed so that it reads its indices from the concatenation of `parts`.
+        """Return `plan` with its indices read from the concatenation of `parts`.
 
-        `own`: the index tensors that `plan` reads now. They must follow each other in `parts` in the same order.
+        `own`: the index tensors that it reads now. They must follow each other in `parts` in the same order.
         """
         if not plan.lookups:
             return plan
@@ -143,7 +143,7 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the name of a concatenated index tensor, and the steps that compute it. Later calls return no steps."""
+        """Return the name of a concatenated index tensor, and its steps. Later calls return no steps."""
         if len(parts) == 1:
             return parts[0], []
         if parts in self._values:
@@ -177,7 +177,7 @@ class JoinedIndices:
         return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
     def _new_value(self, name: str, tensor: TensorType) -> str:
-        """Add a value, and return its name: `name`, with a number if `name` is in use. Its step has the same name."""
+        """Add a value, and return its name: `name`, with a number if `name` is in use."""
         free, number = name, 1
         while free in self._types or free in self._step_names:
             number += 1
@@ -195,11 +195,8 @@ class JoinedIndices:
 def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
     """Return an equal plan for constant indices, with strides instead of lookups where possible.
 
-    `indices`: the elements of the index tensor. Shape: [index_extent].
-
     Strides replace a lookup if its positions are affine in the coordinates. For example, [8, 6, 4] has stride -2, and [0, 1, 5,
-    6] has strides (5, 1). The policy becomes CLAMP. However, if an index is out of range under FILL or RAISE, the plan is
-    returned unchanged.
+    6] has strides (5, 1). The policy becomes CLAMP. If an index is out of range under FILL or RAISE, the plan does not change.
     """
     if plan.in_reach is None:
         return plan
@@ -217,9 +214,8 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
 
 
 def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions along the indexed axis that a lookup reads, after the wrap but before the clamp.
-
-    The array has the plan's shape, with size 1 along dimensions where the index does not change.
+    """Return the positions that a lookup reads, after the wrap, with size 1 along dimensions where the index does not
+    change.
     """
     addresses = np.array(lookup.index_offset)
     sizes = [size if stride else 1 for size, stride in zip(plan.shape, lookup.index_strides, strict=True)]
@@ -232,7 +228,7 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
 
 
 def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """Return the plan with strides instead of lookup `number`. If its positions are not affine, return `plan` itself."""
+    """Return the plan with strides instead of lookup `number`, or the same plan if its positions are not affine."""
     first = positions.flat[0]
     axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
@@ -267,7 +263,7 @@ def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan
 
 
 def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
-    """Return nested loops that yield `positions`, as pairs (size, step), outermost first. Return None if no loops do.
+    """Return nested loops that yield `positions`, as pairs (size, step), outermost first, or None.
 
     `positions` begins with 0. For example, [0, 1, 5, 6] gives [(2, 5), (2, 1)].
     """
@@ -285,7 +281,7 @@ def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
 
 
 MOST_KNOWN = 2**20
-"""Maximum number of elements of a result that is computed while fusing, if all inputs of its step are constants."""
+"""Elements of a result that is computed from constants while fusing, at most."""
 
 
 def fuse(
@@ -336,7 +332,7 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the value names in `keep` without duplicates. Raise TypeError for a wrong type, ValueError for unknown names."""
+    """Return the names in `keep` without duplicates. Raise TypeError or ValueError for others."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -348,7 +344,7 @@ def _names(keep: object, graph: IndexGraph) -> list[str]:
 
 
 class _Fusing:
-    """The state of one pass over a graph, in the order of its steps."""
+    """The state of one walk over a graph, in the order of its steps."""
 
     def __init__(self, graph: IndexGraph, kept: Collection[str], join: bool) -> None:
         self._graph, self._kept, self._join, self._makers = graph, kept, join, graph.makers
@@ -364,9 +360,8 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """Return the steps that replace `step` in the fused graph. If it cannot be fused, this is `step` itself.
-
-        Return no steps if all inputs are constants: the result is then computed now.
+        """Return the steps that replace `step`. There are none if its inputs are constants, because the result is computed
+        now.
         """
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
@@ -408,10 +403,7 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Record a cut if `reader` reads its indices from the output of a `Problem`.
-
-        `own`: the plan of `reader`. `refusal`: the error if fusing these two steps has failed.
-        """
+        """Record a cut if `reader` reads its indices from the output of a `Problem`. `refusal`: why they are not fused."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
@@ -463,7 +455,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and reason of a cut if the value `name` must be in memory even when `reader` is fused, else None."""
+        """Return the code and reason of a cut if the value `name` must be in memory even when `reader` is fused."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
@@ -486,7 +478,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """Return the result of a step on constants. Return None if it is large, or if the step raises, so that it runs later."""
+    """Return the result of a step on constants, or None if it is large or the step raises. The step then runs later."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

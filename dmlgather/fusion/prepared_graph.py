@@ -32,14 +32,13 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 OUT = "out"
-"""Name of an output in messages, if it is the only output and users know no names of the graph's values."""
+"""Name of the only output in messages, if users know no names of the graph's values."""
 
 
 class Targets:
     """The arrays that a caller passes as `out`, an array or None for each output of the graph.
 
-    `direct`: by output name, those arrays that launches can write to directly, because they are in the memory where the graph
-    runs.
+    `direct`: those arrays that launches can write to directly, by output name.
     """
 
     def __init__(
@@ -50,13 +49,9 @@ class Targets:
         inputs: Mapping[str, Any],
         label: Callable[[str], str] = str,
     ) -> None:
-        """Check the arrays.
+        """Check the arrays. Raise TypeError or ValueError for one that is unusable or overlaps another.
 
-        `outs`: an array or None for each output. `inputs`: arrays by name. `label`: function that returns the name of a value
-        in messages.
-
-        Raise TypeError or ValueError for an array of a wrong type or shape, a read-only array, and an array that overlaps an
-        input or another output.
+        `label`: function that returns the name of a value in messages.
         """
         self._memory = memory
         self.direct: dict[str, Any] = {}
@@ -82,10 +77,7 @@ class Targets:
                 used[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
-        """Copy the result into the caller's array for output `number`, and return that array.
-
-        Return None if the caller passed no array.
-        """
+        """Copy the result into the caller's array, and return that array, or None if there is none."""
         entry = self._outs[number]
         if entry is None:
             return None
@@ -106,20 +98,16 @@ def overlap(memory: Device, one: Any, other: Any) -> bool:
 
 
 class Launcher:
-    """A problem (an operator call) that can be run repeatedly.
-
-    It caches its prepared calls by device and signatures of arrays.
-    """
+    """A problem that can be run repeatedly. It caches its prepared calls."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
     def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
-        """Return a function that runs the problem on arrays with these signatures (inputs, then output) on a device.
+        """Return a function that runs the problem on inputs and an output with these signatures.
 
-        Its arguments are the list of inputs, and the output. Return None if only `launch` can run the problem or raise the
-        right error.
+        Return None if only `launch` can run the problem or raise the right error.
         """
         try:
             return partial(write, self._prepared(device, *signatures), self._problem)
@@ -127,10 +115,7 @@ class Launcher:
             return None
 
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
-        """Run the problem, and write the result to `out`. All arrays are in the device's memory.
-
-        Raise IndexError for a bad index under RAISE.
-        """
+        """Run the problem on arrays in the device's memory. Raise IndexError for a bad index under RAISE."""
         memory = device.memory
         writer = self.writer(device, *(signature_on(memory, array) for array in (*inputs, out)))
         if writer is not None:
@@ -148,8 +133,7 @@ class Launcher:
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
     """Return the names of the steps that need no launch, because their output is a reshape or a bitcast of their whole input.
 
-    However, a step is launched if its output is an output of the graph, and would share memory with an input, a constant or
-    another output.
+    A step is launched, however, if an output of the graph would share memory with an input, a constant or another output.
     """
     owner = {name: name for name in (*graph.inputs, *graph.constants)}
     views = {}
@@ -167,27 +151,26 @@ def unlaunched(graph: IndexGraph) -> frozenset[str]:
 
 
 def moves_nothing(problem: Problem) -> bool:
-    """Return True if the problem's output is a reshape of all its data, so that no element moves."""
+    """Return True if the problem's output is a reshape of all its data, so no element moves."""
     plan = tidied(problem.plan())
     contiguous = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
     return contiguous and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan, but with the same element size. A plan that reads no data is returned unchanged."""
+    """Return the canonical form of a plan, but with the same element size. A plan that reads no data does not change."""
     return plan if plan.in_reach is None else simplify(plan)
 
 
 Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
-"""For several values of a graph: the name of the value, and the signature of its array."""
+"""Names of values, with the signatures of their arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
     """The caller's output arrays in one run of a graph, and the way to allocate all other arrays.
 
-    `empty`: function that allocates a packed array of a given shape and type in the memory where the graph runs.
-    `targets`: by name of the value, the caller's arrays, which are written instead of new arrays.
+    `targets`: arrays by name of the value, which are written instead of new arrays.
     """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
@@ -195,9 +178,7 @@ class GraphCall:
 
 
 Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
-"""Function that runs a step. It reads the step's inputs from the dict, which has arrays by the name of the value, and adds the
-step's output to it.
-"""
+"""Function that runs a step. It reads inputs from the dict of arrays by name, and adds the output."""
 
 
 class GraphParts:
@@ -213,28 +194,22 @@ class GraphParts:
         last_readers = {name: step.name for step in graph.steps for name in step.inputs}
         kept = {*sources, *graph.outputs}
         self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
-        """For each step, by name: the values to delete after the step, because no later step needs them."""
+        """By name of a step: the values that no later step needs."""
 
 
 class PreparedGraph:
-    """A graph with all programs compiled. It is thread-safe.
-
-    On the host, it runs on arrays with known signatures, on a GPU on any arrays.
-    """
+    """A graph with all programs compiled. It is thread-safe. On a GPU, it runs on arrays with any signatures."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
-        """Compile the steps. `inputs`: signatures of the inputs. `targets`: signatures of the caller's output arrays.
-
-        On a GPU, `targets` is empty, and `inputs` may be empty.
-        """
+        """Compile the steps. On a GPU, `targets` is empty, and `inputs` may be empty."""
         self._parts, self.device = parts, device
         self._actions = tuple(self._prepared_steps(dict(inputs), dict(targets)))
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
-        """Run the graph, and return its outputs, in order. No output shares memory with an input, a constant or another output.
+        """Run the graph, and return its outputs. No output shares memory with an input, a constant or another output.
 
-        `values`: inputs and constants, by name. `run` adds the results of steps, and deletes results that no later step needs.
+        `values`: inputs and constants, by name. `run` adds results, and deletes those that no later step needs.
         """
         for action, dropped in self._actions:
             action(call, values)
@@ -266,10 +241,7 @@ class PreparedGraph:
     def _prepared_steps(
         self, signatures: dict[str, Signature], targets: Mapping[str, Signature]
     ) -> Iterator[tuple[Action, tuple[str, ...]]]:
-        """Yield for each step the function that runs it, and the names of the values to delete after it.
-
-        `signatures`: signatures of the inputs, by name. Those of constants and of the steps' outputs are added.
-        """
+        """Yield for each step the function that runs it, and the names of the values to delete after it."""
         parts, device = self._parts, self.device
         new, propagates = new_place(device), bool(signatures) or not device.on_gpu
         if propagates:
@@ -332,10 +304,7 @@ def _compute(
 
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
-    """Return the result of integer arithmetic, a concatenation or a bitcast, for NumPy or CuPy arrays.
-
-    A bitcast may return a view of the input.
-    """
+    """Return the result of a step that is no problem. A bitcast may return a view of the input."""
     if isinstance(work, Elementwise):
         return work.compute(inputs)  # NumPy's functions dispatch to CuPy
     if on_gpu:
@@ -358,14 +327,13 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """Return the signature of an array in host memory, as if it were writeable. `Targets` has checked the arrays to write."""
+    """Return the signature of an array in host memory, as if it were writeable. `Targets` has checked the outputs."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
 def _spans(inputs: Signatures, targets: Signatures) -> tuple[tuple[int, int], ...] | None:
-    """Return the bytes from each array's pointer to its lowest address, and to its end.
-
-    Return None if a stride in bytes is not a multiple of the element size.
+    """Return the bytes from each array's pointer to its lowest address and to its end, or None for strides that split an
+    element.
     """
     try:
         footprints = [logical(name, signature) for name, signature in (*inputs, *targets)]
