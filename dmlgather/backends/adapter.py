@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Function that repeats a prepared call on inputs and an `out` or None. None as result: take the slow path."""
+"""Function that repeats a prepared call on other arrays. It returns None if the slow path must run."""
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be wrong
@@ -33,7 +33,7 @@ class Adapter(ABC):
     """True for NumPy and CuPy, because calls use their arrays directly."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return the signature of an array, or None for an array without one, such as a tensor that requires a gradient."""
+        """Return the signature of an array, or None. A tensor that requires a gradient has none."""
         return None
 
     def pointer(self, array: Any) -> int:
@@ -46,33 +46,33 @@ class Adapter(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
-        """Return the view and its device. Raise TypeError if there is none. On a GPU, order the call as `order` does."""
+        """Return the view of an array, and its device. On a GPU, call `order`. Raise TypeError for other objects."""
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """Return the view and the device of an output. Raise TypeError, or ValueError for a read-only array on a GPU."""
+        """Return the view of an output, and its device. Raise TypeError or ValueError if it cannot be written."""
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of an array, without DLPack's exchange if possible, because the exchange makes a stream wait."""
+        """Return the device of an array, if possible without DLPack, which makes a stream wait."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Order the call on GPU `number` with the library's own work on the array, and keep its memory until then."""
+        """Order the call with the library's own work on the array, and keep its memory until the call has run."""
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address of the library's current stream, or None for host memory and for CuPy's current stream."""
+        """Return the address of the library's stream, or None for host memory and for CuPy's current stream."""
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
-        """Return a new packed array of any library, or None. After the call, `converted` makes it an array of this library."""
+        """Return a new packed array, or None. `converted` makes it an array of this library."""
         return None
 
     def converted(self, out: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert the result of `empty` to an array of this library."""
+        """Convert the written result of `empty` to an array of this library."""
         return out
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats a call. It does not compare signatures. `adapters`: one for each array."""
+        """Return a function that repeats a call. Its caller must compare signatures."""
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
         index_pointer, out_pointer = adapters[1 if looks_up else 0].pointer, adapters[-1].pointer
@@ -90,7 +90,7 @@ class Adapter(ABC):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path of the call for inputs and an output like `arrays`, all of one class, or None."""
+        """Return the fast path for arrays like `arrays`, or None."""
         expected, kind, signature, pointer = [*map(self.signature, arrays)], type(arrays[0]), self.signature, self.pointer
         run_at, stream = call.run_at, self.stream
         if None in expected:
@@ -105,16 +105,16 @@ class Adapter(ABC):
         return run
 
     def memory(self, device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """Return a new packed view that `hand_back` can convert without a copy."""
+        """Return a new packed view that `hand_back` converts without a copy."""
         return new_view(device, sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert a view to the array class of `like`, over the same memory if possible."""
+        """Convert a view to the class of `like`, over the same memory if possible."""
         return result
 
 
 class NumpyArrays(Adapter):
-    """Adapter for NumPy. It copies scalars."""
+    """Adapter for NumPy."""
 
     is_view = True
 
@@ -139,7 +139,7 @@ class NumpyArrays(Adapter):
 
 
 class CupyArrays(Adapter):
-    """Adapter for CuPy. Calls run on CuPy's current stream, so no other ordering is needed."""
+    """Adapter for CuPy. Calls run on CuPy's current stream, so they need no order."""
 
     is_view = True
 
@@ -211,11 +211,11 @@ class CupyArrays(Adapter):
 CHUNKED = dict.fromkeys(
     ("dask", "zarr"), "dg.distributed.gather, slice and run read it in chunks; numpy.asarray(x) would load all of it"
 )
-"""Remedies for the libraries of chunked arrays, which calls refuse."""
+"""Libraries of chunked arrays, which calls refuse, and the remedies."""
 
 
 class ExchangedArrays(Adapter):
-    """Adapter for all other libraries. It uses DLPack, or `__cuda_array_interface__` if DLPack is missing or fails."""
+    """Adapter for all other libraries, by DLPack or `__cuda_array_interface__`."""
 
     def view(self, array: Any) -> tuple[Any, Device]:
         if not hasattr(array, "__dlpack__"):
@@ -260,7 +260,7 @@ class ExchangedArrays(Adapter):
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view by the library's `from_dlpack`. Return the view if there is no such function."""
+        """Convert a view by the library's `from_dlpack`, if it has one."""
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -274,11 +274,11 @@ class ExchangedArrays(Adapter):
         return np.asarray(array)
 
     def _exported(self, array: Any) -> Any:
-        """Return what CuPy's `from_dlpack` receives."""
+        """Return the object for CuPy's `from_dlpack`."""
         return array
 
     def _ready(self, array: Any) -> None:
-        """Wait for the library's work on an array if its `__cuda_array_interface__` names no stream."""
+        """Wait for the library's work on an array."""
 
     def _on_a_gpu(self, array: Any, number: int) -> tuple[Any, Device]:
         cupy = require(number)
@@ -307,7 +307,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """Array interface without a stream. For a stream, CuPy would make the host wait."""
+    """Array interface without a stream, because CuPy would make the host wait for it."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -317,7 +317,7 @@ NUMPY, CUPY, EXCHANGED = NumpyArrays(), CupyArrays(), ExchangedArrays()
 
 
 def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """Return a new packed NumPy array, or a CuPy array from CuPy's memory pool."""
+    """Return a new packed NumPy array, or on a GPU a CuPy array."""
     if not device.on_gpu:
         return np.empty(tuple(sizes), dtype)
     import cupy
@@ -332,7 +332,7 @@ def no_type(dtype: Any, error: Exception) -> TypeError:
 
 
 def require(number: int) -> Any:
-    """Import CuPy and check that GPU `number` can be used. Raise DeviceError if it cannot."""
+    """Import CuPy. Raise DeviceError if GPU `number` cannot be used."""
     from dmlgather.backends.cuda import require as required
 
     return required(number)

@@ -26,7 +26,7 @@ def _ask(array: Any) -> int:
 
 
 def _reader() -> Callable[[Any], int]:
-    """Return `_read` if it agrees with NumPy. Only in CPython is an object's `id` its address."""
+    """Return `_read` if it works, as in CPython, else `_ask`."""
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty(0))
     if sys.implementation.name == "cpython" and all(_read(probe) == _ask(probe) for probe in probes):
         return _read
@@ -34,7 +34,7 @@ def _reader() -> Callable[[Any], int]:
 
 
 address_of: Callable[[Any], int] = _reader()
-"""Function that returns `array.ctypes.data`, the address of the first element."""
+"""Function that returns the address of an array's first element."""
 
 
 class ArrayObject(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""Arrays of calls: their adapters, new arrays, copies between devices, and the stream on which a call runs."""
+"""Arrays of calls: their adapters, new arrays, copies between devices, and the call's stream."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
-"""Array classes that have signatures. `adapter_of` adds the classes of other libraries when it meets them."""
+"""Adapters of array classes that have signatures. `adapter_of` adds to it."""
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
-    """Return the signature of an array, or None for a subclass and for a class that `adapter_of` has not met."""
+    """Return the signature of an array, or None if it or its class has none."""
     adapter = _BY_CLASS.get(type(array))
     return None if adapter is None else adapter.signature(array)
 
 
 def is_view(array: Any) -> bool:
-    """Return True for an array of NumPy's or CuPy's own class, which needs no view."""
+    """Return True for an array of NumPy's or CuPy's own class."""
     return _BY_CLASS.get(type(array), EXCHANGED).is_view
 
 
@@ -38,13 +38,13 @@ def signed_by(kind: type) -> Adapter | None:
 
 
 def view_signatures(args: Sequence[Any]) -> list[Any]:
-    """Return the signature of each argument, or None for anything but a view."""
+    """Return the signatures of NumPy's and CuPy's arrays, and None for other arguments."""
     lookup = _BY_CLASS.get
     return [adapter.signature(array) if (adapter := lookup(type(array), EXCHANGED)).is_view else None for array in args]
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array. For other objects, the adapter's methods raise TypeError."""
+    """Return the adapter for an array. For other objects, its methods raise TypeError."""
     kind = type(array)
     if (adapter := _BY_CLASS.get(kind)) is not None:
         return adapter
@@ -66,9 +66,8 @@ def _registered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
-    """Return a view of an array, and its device. In a call, also order the call with other work on the memory.
-
-    Raise TypeError for an unusable array.
+    """Return the view of an array, and its device. Raise TypeError for other objects. A call (`in_order`) is then ordered
+    with other work on the array.
     """
     return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
@@ -84,13 +83,13 @@ def home_of(array: Any) -> Device:
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """Return a new packed NumPy or CuPy array that `hand_back` can convert to the library of `like` without a copy."""
+    """Return a new packed NumPy or CuPy array. `like`: an array of the caller's library."""
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
 
 
 def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Raise ValueError if an array has more than `sys.maxsize` bytes. Sizes of 0 count as 1, as in NumPy."""
+    """Raise ValueError if an array has too many bytes. Sizes of 0 count as 1, as in NumPy."""
     if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
         raise ValueError(
             f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
@@ -99,7 +98,7 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 
 
 def move(array: Any, source: Device, target: Device) -> Any:
-    """Return the array on the device `target`, in order with both current streams. Raise TypeError if CuPy lacks its type."""
+    """Return the array on another device, in order with both current streams. Raise TypeError for a type unknown to CuPy."""
     if source == target:
         return array
     if source.on_gpu and target.on_gpu:
@@ -118,11 +117,7 @@ def move(array: Any, source: Device, target: Device) -> Any:
 
 
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
-    """Return a packed copy on another GPU.
-
-    CuPy's own copy does not wait for the source GPU, and CuPy may reuse the source too early. So this function orders and
-    keeps.
-    """
+    """Copy between GPUs. CuPy's own copy does not wait for the source GPU, and may reuse the source too early."""
     cupy = require(target.index)
     if any(map(_captures, (target, source))):
         raise _no_copy(source, target)
@@ -146,7 +141,7 @@ def _no_copy(source: Device, target: Device) -> RuntimeError:
 
 
 def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
-    """Move views to one device: the GPU of an array, or else `memory`. Raise TypeError for several GPUs."""
+    """Move views to one device: a GPU that holds one of them, or else `memory`. Raise TypeError for several GPUs."""
     homes = [home_of(array) for array in arrays]
     gpus = list(dict.fromkeys(home for home in homes if home.on_gpu))
     if len(gpus) > 1:
@@ -159,12 +154,12 @@ def _captures(device: Device) -> bool:
     """Return True if a CUDA graph is captured on the current stream."""
     try:
         return streams.is_capturing(device.index, streams.current(device.index))
-    except RuntimeError:
+    except RuntimeError:  # as for the legacy stream while any other stream is captured
         return True
 
 
 def fill_from(target: Any, device: Device, array: Any) -> None:
-    """Write `array`, of the same shape and on the same device, into `target`."""
+    """Copy `array` into `target`, which has the same shape and device."""
     with device.current():
         target[...] = array
 
@@ -178,12 +173,10 @@ def _is_cupy(array: Any) -> bool:
 def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
     """Run the body as one call on one stream, in order with all other work on the arrays.
 
-    The stream is `stream`, or PyTorch's if the first array is a tensor on a GPU, or CuPy's. In the body, it is CuPy's current
-    stream, so copies, allocations and DLPack's exchange are ordered with the kernel. A caller who passes `stream` must order it
-    with
-    CuPy's stream, as for CuPy's own kernels.
-    `arrays`: inputs, then outputs; None for an output that is not allocated yet. `device`: None for the device of the first
-    array.
+    The stream is `stream`, or PyTorch's if the first array is a tensor on a GPU, or else CuPy's. In the body, it is CuPy's
+    current stream, so copies and allocations are ordered with the kernel. A caller who passes `stream` must order it with
+    CuPy's stream.
+    `arrays`: inputs, then outputs or None. `device`: None for the device of the first array.
     Raise TypeError for a wrong stream.
     """
     chosen = _chosen(arrays, stream, device)
@@ -204,7 +197,7 @@ def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = 
 
 
 def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
-    """Return the device and stream for a call, or None if it can run on CuPy's current stream."""
+    """Return the device and stream for a call, or None for CuPy's current stream."""
     first = arrays[0] if arrays else None
     if stream is not None:
         where = device or (home_of(first) if arrays else CPU)
@@ -220,7 +213,7 @@ def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[
 
 
 def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Return a function that calls `run` with a stream, in order with other work on `arrays`. `views`: their adopted views."""
+    """Return a function that calls `run` in order with other libraries' work on `arrays`. `views`: the adopted arrays."""
     adapters = [adapter_of(array) for array in arrays]
 
     def call(stream: Any = None) -> T:
@@ -234,12 +227,12 @@ def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """Convert a view to the array type of `like`. Without `from_dlpack` in its library, return the view."""
+    """Convert a view to the array type of `like`, if its library has `from_dlpack`."""
     return adapter_of(like).hand_back(result, like)
 
 
 def wait(array: Any, *, for_all: bool = False) -> None:
-    """Wait for the current stream of the array's GPU, or with `for_all` for all its work."""
+    """Wait for the current stream of the array's GPU, or with `for_all` for all streams."""
     device = home_of(array)
     if device.on_gpu:
         with in_order([array]), device.current():

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device on which plans run. `kind`: "cpu", "cuda" or "reference". `index`: the GPU's number, or 0."""
+    """A device on which plans run. `kind`: "cpu", "cuda" or "reference"."""
 
     kind: str
     index: int = 0
@@ -32,16 +32,16 @@ class Device:
 
     @property
     def on_gpu(self) -> bool:
-        """Return True if the device is a GPU."""
+        """True for a GPU."""
         return self.kind == "cuda"
 
     @property
     def memory(self) -> Device:
-        """Return the device that holds the arrays. For the reference backend, it is the CPU."""
+        """The device that holds the arrays: the CPU for the reference backend."""
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
-        """Make this GPU CuPy's current device in a `with` statement. Raise DeviceError if the GPU or CuPy is missing."""
+        """Make this GPU CuPy's current device. Raise DeviceError if the GPU or CuPy is missing."""
         if not self.on_gpu:
             return nullcontext()
         return _cupy_device_class(self.index)(self.index)  # type: ignore[no-any-return]
@@ -65,7 +65,7 @@ LEGACY, PER_THREAD = 1, 2
 
 
 def processor() -> str:
-    """Return the processor's name, or its architecture if the system does not know the name."""
+    """Return the processor's name, or else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -75,9 +75,9 @@ def processor() -> str:
 
 
 def stream_pointer(stream: Any, device: Device) -> int:
-    """Return the address (cudaStream_t) of a stream, or 0 on the CPU. Raise TypeError for any other object.
+    """Return the address of a stream, or 0 on the CPU. Raise TypeError for other objects.
 
-    `stream`: a stream of CuPy or torch, an object with `__cuda_stream__`, an address, or None for CuPy's current stream.
+    None means CuPy's current stream.
     """
     if not device.on_gpu:
         if stream is not None:
@@ -109,7 +109,7 @@ _NO_SUCH_HANDLE = re.compile("INVALID_HANDLE|InvalidResourceHandle")
 
 
 def refuse_stream(error: RuntimeError, stream: int, device: Device) -> None:
-    """Raise TypeError if CUDA's `error` says that the stream does not exist or belongs to another GPU."""
+    """Raise TypeError if `error` says that the stream does not exist or belongs to another GPU."""
     if stream in (0, LEGACY, PER_THREAD) or not _NO_SUCH_HANDLE.search(str(error)):
         return
     from dmlgather.backends.cuda import nvidia_driver

@@ -1,4 +1,4 @@
-"""Signatures of arrays (type, shape, strides, memory), and footprints: the address ranges of arrays with one signature."""
+"""Signatures of arrays, and footprints: the address ranges of arrays with one signature."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Signature: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], in
 """Data type, shape, strides in bytes, and *place*: WRITEABLE or READ_ONLY in host memory.
 
 On a GPU, the place is 16 · the GPU's number + the pointer modulo 16. Example: 0x15 = 21 for GPU 1 and a pointer that ends in 5.
-A signature is a plain tuple of few items, because each call makes and compares one per array.
+A signature is a plain tuple, because each call makes and compares one per array.
 """
 
 FastPath: TypeAlias = Callable[..., bool]
-"""Function that runs a call on inputs and output, and returns True. False: the slow path must run the call."""
+"""Function that runs a call on inputs and output. It returns False if the slow path must run."""
 
 _OVERLAP_WORK = 100_000
 """Step limit of numpy.shares_memory. Beyond it, arrays count as overlapping."""
 
 
 def signature_on(device: Device, array: Any) -> Signature:
-    """Return the signature of a NumPy or CuPy array on `device`."""
+    """Return the signature of a NumPy or CuPy array."""
     where = device.index << 4 | array.data.ptr & 15 if device.on_gpu else WRITEABLE if array.flags.writeable else READ_ONLY
     return array.dtype, array.shape, array.strides, where
 
@@ -42,7 +42,7 @@ def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -
 
 
 def new_place(memory: Device) -> int:
-    """Return the place of a new array: writeable, and on a GPU aligned to 16 bytes."""
+    """Return the place of a new array, which is writeable and aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 
@@ -58,7 +58,7 @@ class Footprint:
     `layout`: its offset counts from the element with the lowest address.
     `start`: bytes from an array's pointer to the lowest address. It is negative if a stride is negative, else 0.
     `misaligned`: on a GPU, the lowest address modulo 16. In host memory it is 0.
-    `whole`: True if `array.ravel()` of a host array has exactly the elements of the layout, in the order of memory.
+    `whole`: True if `array.ravel()` has exactly the elements of the layout, in the order of memory.
     """
 
     name: str
@@ -71,16 +71,16 @@ class Footprint:
 
     @property
     def end(self) -> int:
-        """Return the bytes from an array's pointer to the end of its last element in memory."""
+        """Bytes from an array's pointer to the end of its memory."""
         return self.start + self.layout.extent * self.dtype.itemsize
 
     @property
     def alignment(self) -> int:
-        """Return the largest power of two, at most 16, that divides the lowest address: 4 for 12, 16 for 0."""
+        """Largest power of two, at most 16, that divides the lowest address: 4 for 12, 16 for 0."""
         return self.misaligned & -self.misaligned or 16
 
     def flat(self, array: Any) -> NDArray[Any]:
-        """Return a host array's memory as one dimension, from the lowest address to the end of the layout."""
+        """Return a host array's memory as one dimension, from the lowest address on."""
         if self.whole:
             return array.ravel()  # type: ignore[no-any-return] # a view, because the array is packed
         extent = self.layout.extent
@@ -98,7 +98,7 @@ class Footprint:
 
 
 def logical(name: str, signature: Signature) -> Footprint:
-    """Return the footprint of arrays with their own strides. Raise ValueError for strides that split an element."""
+    """Return the footprint of arrays with their own strides. Raise ValueError for strides that split elements."""
     dtype, shape, strides, where = signature
     itemsize, misaligned, writeable = dtype.itemsize, max(where, 0) & 15, where != READ_ONLY
     packed = packed_strides(shape)
@@ -116,14 +116,14 @@ def logical(name: str, signature: Signature) -> Footprint:
 
 
 def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
-    """Return the footprint of contiguous arrays, perhaps of type uint8, that hold a tensor with `layout` and `dtype`."""
+    """Return the footprint of contiguous arrays that hold a tensor. They may have the type uint8."""
     array_dtype, (size,), _, where = signature
     whole = (array_dtype, size) == (dtype, layout.extent)
     return Footprint(name, dtype, layout, 0, max(where, 0) & 15, where != READ_ONLY, whole)
 
 
 def check_output(out: Footprint) -> None:
-    """Raise ValueError if an output is read-only, or if two of its elements may share an address."""
+    """Raise ValueError if an output is read-only, or if its elements may share an address."""
     if not out.writeable:
         raise ValueError("out is read-only; pass a writeable array")
     layout = out.layout
@@ -135,7 +135,7 @@ def check_output(out: Footprint) -> None:
 
 
 def check_indices(indices: Sequence[Footprint]) -> None:
-    """Raise ValueError if an index array does not start at a multiple of its element size, as a GPU requires."""
+    """Raise ValueError if an index array is not aligned to its elements, as a GPU requires."""
     for footprint in indices:
         size = footprint.dtype.itemsize
         if past := footprint.misaligned % size:
@@ -146,7 +146,7 @@ def check_indices(indices: Sequence[Footprint]) -> None:
 
 
 class _Addresses:
-    """Stand-in for an array in NumPy's overlap solver, which reads no memory. The addresses may be those of a GPU."""
+    """Stand-in for an array in NumPy's overlap solver, which reads no memory."""
 
     def __init__(self, footprint: Footprint, pointer: int) -> None:
         layout, itemsize = footprint.layout, footprint.dtype.itemsize

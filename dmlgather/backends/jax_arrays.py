@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 ALIGNMENT = 64
-"""Alignment in bytes that host memory needs so that JAX uses it without a copy."""
+"""Bytes. JAX copies host memory with less alignment."""
 
 
 def is_jax(array: Any) -> bool:
@@ -30,14 +30,14 @@ def is_jax(array: Any) -> bool:
 
 
 def is_concrete(array: Any) -> bool:
-    """Return True if a jax.Array holds numbers in memory. Traced arrays and random keys do not."""
+    """Return True if a jax.Array holds numbers. Traced arrays and random keys do not."""
     import jax
 
     return not isinstance(array, jax.core.Tracer) and not jax.numpy.issubdtype(array.dtype, jax.dtypes.extended)
 
 
 def check_usable(array: Any) -> None:
-    """Raise TypeError for an array that is not numbers on one device, RuntimeError for a deleted one."""
+    """Raise TypeError unless an array holds numbers on one device, RuntimeError for a deleted one."""
     import jax
 
     if isinstance(array, jax.core.Tracer):
@@ -55,7 +55,7 @@ def check_usable(array: Any) -> None:
 
 
 class JaxArrays(ExchangedArrays):
-    """Adapter for JAX's arrays, which are immutable. Arrays in host memory have signatures."""
+    """Adapter for JAX's arrays. Those in host memory have signatures."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:
         devices = () if array.is_deleted() else tuple(array.devices())
@@ -97,7 +97,7 @@ class JaxArrays(ExchangedArrays):
         return super().memory(device, sizes, dtype) if device.on_gpu else aligned(sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view to a jax.Array. JAX copies types under one byte, and memory that is not aligned to `ALIGNMENT`."""
+        """Convert a view. JAX copies types under one byte, and memory with less than `ALIGNMENT`."""
         import jax
 
         (device,) = like.devices()

@@ -1,4 +1,4 @@
-"""Memory checks: the required bytes are compared with the free memory of each device before anything is allocated."""
+"""Checks of the required memory, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ class MemoryShare:
 
 
 def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None, remedies: Sequence[str]) -> None:
-    """Raise TooLargeError if `shares` exceed a device's free memory, or `limit` bytes of host memory.
-
-    `subject` begins the message, and `remedies` end it, after "fix:".
-    """
+    """Raise TooLargeError if `shares` exceed a device's free memory, or `limit` bytes of host memory."""
     by_device: dict[Device, list[MemoryShare]] = {}
     for share in shares:
         by_device.setdefault(share.device, []).append(share)

@@ -1,4 +1,4 @@
-"""Outcomes of runs under the policy RAISE: which index was out of range first, and the IndexError for it."""
+"""Outcomes of runs under RAISE: which index was out of range first, and the IndexError for it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 
 @dataclass(frozen=True, slots=True)
 class BadIndex:
-    """The first bad index of a run. `offset`: in elements. `lookup`: number of the plan's lookup that read it.
-
-    `overwritten`: True if the index was overwritten after the run. `value` is then a valid index.
-    """
+    """The first bad index of a run. `offset`: in elements. `overwritten`: it was written again after the run."""
 
     offset: int
     value: int
@@ -29,10 +26,7 @@ class BadIndex:
 def out_of_range(
     where: str, value: int, axis: int, limit: int, wrap: int, *, window: int = 1, overwritten: bool = False
 ) -> IndexError:
-    """Return the IndexError for a bad index. `where`: for example "indices[3]".
-
-    `limit`: number of valid positions. `window`: number of consecutive elements that are read, from the index on.
-    """
+    """Return the IndexError for a bad index. `window`: number of elements that it reads."""
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
     place = f"axis {axis} of size {limit + window - 1}"
@@ -42,21 +36,21 @@ def out_of_range(
 
 @dataclass(slots=True, eq=False)
 class Outcome(ABC):
-    """The result of a run under RAISE. It keeps the index array alive, because it reads the bad index from there."""
+    """The result of a run under RAISE. It keeps the index array alive, to read the bad index."""
 
     plan: IndexPlan
     indices: Footprint
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset of a bad index, or None. On a GPU, wait for the stream."""
+        """Return the smallest offset of a bad index, or None. Wait for a GPU."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
-        """Return the present value of the index buffer at `offset`."""
+        """Return the index at `offset`, which may have been overwritten after the run."""
 
     def bad_index(self) -> BadIndex | None:
-        """Return the bad index with the lowest address, or None. On a GPU, wait for the stream."""
+        """Return the first bad index, or None. Wait for a GPU."""
         offset, plan = self.offset(), self.plan
         if offset is None:
             return None
@@ -73,12 +67,7 @@ class Outcome(ABC):
         return BadIndex(offset, value, reading[0], overwritten=True)
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
-        """Raise IndexError if an index was out of range. `name`: the index tensor, for the message.
-
-        `axes`: for each lookup, the axis of the data that it indexes. `windows`: for each lookup, the number of consecutive
-        elements that
-        it reads; empty for one.
-        """
+        """Raise IndexError if an index was out of range. `axes`, `windows`: one item for each lookup."""
         bad = self.bad_index()
         if bad is None:
             return
@@ -106,11 +95,10 @@ class HostOutcome(Outcome):
 
 @dataclass(slots=True, eq=False)
 class DeviceOutcome(Outcome):
-    """The result of a run on a GPU. Its methods read the offset of a bad index from GPU memory.
+    """The result of a run on a GPU.
 
-    `pointer`: address of the index buffer's lowest element. `keep`: the owner of this memory.
-    `stream`: address of the stream of the last launch. `word`: GPU memory that receives the offset of a bad index (`BadWord`).
-    `bad_offset`: the offset of a bad index if the run has already waited for it, else None.
+    `pointer`: address of the index buffer. `keep`: the owner of its memory. `word`: GPU memory that receives the offset of a
+    bad index (`BadWord`). `bad_offset`: None if nobody has waited for it.
     """
 
     pointer: int
@@ -131,12 +119,10 @@ class DeviceOutcome(Outcome):
 
 
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
-    """Return the coordinates of a bad index in the index tensor, or None if they are unknown.
-
-    Several lookups have known coordinates only if each reads one component of the last dimension, as in GatherND.
-    """
+    """Return the coordinates of a bad index in the index tensor, or None if they are unknown."""
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)
+    # With several lookups, as in GatherND, each reads one component of the last dimension.
     address = bad.offset - layout.offset - bad.lookup * layout.strides[-1]
     outer = coordinates(address, layout.sizes[:-1], layout.strides[:-1])
     return None if outer is None else (*outer, bad.lookup)

@@ -1,4 +1,4 @@
-"""Prepared calls: one program for all arrays with the same signatures. A run only checks that no input overlaps the output."""
+"""Prepared calls: one program for all arrays with the same signatures."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Lowering = Callable[[Sequence[Layout]], IndexPlan]
 
 RunAt: TypeAlias = Callable[..., bool]
 BoundRun: TypeAlias = Callable[..., Outcome | None]
-"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, it takes a stream, or None for the current one."""
+"""Function that repeats `PreparedCall.run` on fixed arrays. On a GPU, it takes a stream or None."""
 
 PROGRAMS_KEPT = 256
 CALLS_KEPT = 256
-"""Prepared calls in an LRU cache at most. Its keys contain the signatures of the arrays."""
+"""Size of an LRU cache of prepared calls."""
 
 
 class PreparedCall(ABC):
@@ -53,31 +53,28 @@ class PreparedCall(ABC):
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
         """Run on views. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
 
-        Return an outcome under RAISE: on a GPU always, on the host only if an index is bad. With `wait`, a GPU waits for the
-        stream, and
-        returns an outcome only if an index is bad.
+        Under RAISE, return an outcome: on a GPU always, else only if an index is bad. With `wait`, wait for the GPU, and return
+        an outcome only if an index is bad.
         Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream.
         """
 
     run_at: RunAt
-    """Function that runs the call on the addresses of data, indices (0 without lookups) and output, and a stream. It returns
-    True.
+    """Function that runs the call on the addresses of data, indices (0 without lookups) and output, and a stream.
 
-    Under RAISE, it waits for the GPU. It returns False if `run` must run the call or raise its error. It calls few Python
-    functions,
-    because each Python frame costs time.
+    It waits under RAISE. It returns False if `run` must run the call or raise its error. It calls few Python functions, because
+    each Python frame costs time.
     """
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
-        """Return a function that repeats `run` on these arrays at the least cost, and keeps their memory alive.
+        """Return a function that repeats `run` on these arrays, and keeps their memory alive.
 
         On a GPU, it only launches, so a CUDA graph can capture it. Its outcomes report only its own launches. Raise ValueError
         like `run`.
         """
 
     def fast_path(self, args: Sequence[Any]) -> FastPath | None:
-        """Return the fast path for arrays of the class of `args`, or None. `args`: example arrays, inputs first."""
+        """Return the fast path for arrays like `args` (inputs first), or None."""
         if len({*map(type, args)}) > 1:
             return None
         adapter = arrays.adapter_of(args[0])
@@ -86,15 +83,15 @@ class PreparedCall(ABC):
         return self._fast_paths[adapter]
 
     def fast_path_on(self, adapter: Adapter, args: Sequence[Any]) -> FastPath | None:
-        """Return a new fast path for arrays of one library, or None. `args`: example arrays, inputs first."""
+        """Return a new fast path for arrays of one library, or None."""
         return adapter.fast_path(self, args)
 
     def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats the call. It does not compare signatures. `adapters`: one for each array."""
+        """Return a function that repeats the call. Its caller must compare signatures."""
         return adapters[0].repeater(self, adapters)
 
     def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
-        """Return the lowest addresses of data, indices (0 without lookups) and output. Raise ValueError for an overlap."""
+        """Return the lowest addresses of data, indices and output. Raise ValueError for an overlap."""
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         low, high = out + out_start, out + out_end
         data, indices = pointers[0] + data_start, 0
@@ -110,7 +107,7 @@ class PreparedCall(ABC):
 
 
 class HostCall(PreparedCall):
-    """A prepared call in host memory, by the cpu backend or the reference backend."""
+    """A prepared call in host memory."""
 
     def __init__(
         self,
@@ -184,7 +181,7 @@ class HostCall(PreparedCall):
         return self.repeat_on_views if all(adapter is NUMPY for adapter in adapters) else super().repeater(adapters)
 
     def repeat_on_views(self, args: Sequence[Any]) -> Any:
-        """Repeat the call on NumPy arrays. `args`: inputs, then `out` or None for a new array."""
+        """Repeat the call on NumPy arrays: inputs, then `out` or None."""
         *inputs, out = args
         if out is None:
             out = np.empty(self.shape, inputs[0].dtype)
@@ -215,7 +212,7 @@ class DeviceCall(PreparedCall):
     def launch(
         self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None, *, wait: bool = False
     ) -> Outcome | None:
-        """Run on arrays at these addresses, like `run`. `keep`: the owner of the indices' memory."""
+        """Run on addresses. `keep`: the owner of the indices' memory."""
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
@@ -293,12 +290,10 @@ def prepare_call(
     *,
     own_words: bool = False,
 ) -> PreparedCall:
-    """Return the program of an operator on `device`, prepared for arrays with these footprints.
+    """Prepare an operator for arrays with these footprints. Raise ValueError if they cannot be used.
 
-    `own_words`: True if the outcomes must report only the launches of this call. Otherwise, on a GPU under RAISE, all calls of
-    one
-    plan and stream share the memory that receives the offset of a bad index.
-    Raise ValueError if `out` is read-only or overlaps itself, or if a GPU cannot read indices of this alignment.
+    `own_words`: True if outcomes must report only this call. Otherwise, on a GPU, all calls of one plan and stream share the
+    word for a bad index.
     """
     check_output(out)
     alignment = 16
@@ -313,7 +308,7 @@ def prepare_call(
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """Return the cached program for a plan. It runs on pointers that are multiples of `alignment` bytes."""
+    """Return the cached program for a plan. `alignment`: of all pointers, in bytes."""
     plan.check_limits()
     if device.on_gpu:
         return _device_program(plan, device.index, alignment)
@@ -331,7 +326,7 @@ def _device_program(plan: IndexPlan, number: int, alignment: int) -> Any:
 
 @lru_cache(PROGRAMS_KEPT)
 def _host_program(plan: IndexPlan, device: Device, *_settings: Any) -> Any:
-    """Return the program of the reference or cpu backend. `_settings` are only part of the cache key."""
+    """Return the cached program. `_settings` are only part of the key."""
     from dmlgather.backends import cpu, reference
 
     return (reference if device.kind == "reference" else cpu).prepare(plan)

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from dmlgather.plan import IndexPlan, OutOfBounds, dot, packed_strides, unravel
 
 BLOCK = 2**14
-"""Elements in a block at most. Its addresses stay in the processor's cache, and Ctrl-C does not wait long."""
+"""Most elements in a block. Its addresses stay in the cache, and Ctrl-C does not wait long."""
 
 REPORTED = 0.05
-"""Seconds between two calls of a watcher at least."""
+"""Seconds between two calls of a watcher, at least."""
 
 Watcher = Callable[[int, int], None]
-"""Progress callback. It gets the number of finished elements and of all elements; under RAISE, first of indices."""
+"""Progress callback. It gets the number of finished elements and of all elements. Under RAISE, it first counts indices."""
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -78,7 +78,7 @@ class ReferenceProgram:
     launch: ClassVar[None] = None  # this backend takes arrays, not addresses
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan on buffers, like the function `run`."""
+        """Execute the plan, like the function `run`."""
         return run(self.plan, data, indices, out)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
@@ -101,7 +101,7 @@ def _bad_offsets(plan: IndexPlan, indices: NDArray[Any] | None) -> Iterator[int]
 
 
 def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
-    """Return the indices at these offsets as a new array, in a type that is wide enough to add `wrap`."""
+    """Return the indices at these offsets, in a type that is wide enough to add `wrap`."""
     assert indices is not None
     exact = np.uint64 if indices.dtype.kind == "u" and offset.dtype != object else offset.dtype  # unsigned: no wraps
     return indices[_places(offset)].astype(exact)
@@ -131,10 +131,7 @@ def _places(address: NDArray[Any]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class _Coordinates:
-    """The coordinates of all elements in a block. `of`: for each dimension, one number or an array.
-
-    `integer`: type of addresses: int64, or `object` for Python's integers.
-    """
+    """Coordinates of all elements in a block. `integer`: int64, or `object` for Python's integers."""
 
     of: Sequence[int | NDArray[Any]]
     integer: type
@@ -150,10 +147,7 @@ class _Coordinates:
 
 
 def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
-    """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher.
-
-    A block spans as many innermost dimensions as fit, and a part of the next dimension.
-    """
+    """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher."""
     steps, room = list[int](), BLOCK
     for size in reversed(shape):
         steps.insert(0, max(min(size, room), 1))
@@ -181,8 +175,8 @@ def _integer(plan: IndexPlan) -> type:
     """Return int64 if it holds every number of the plan, else `object`, for Python's integers.
 
     Then int64 also holds all sums and products. The plan has proven that offset + o·strides + Σ v·in_stride stays inside the
-    extent
-    for all coordinates o and clamped values v, also if some of them are 0. So no term of the sum is larger than the extent.
+    extent for all coordinates o and clamped values v, also if some of them are 0. So no term of the sum is larger than the
+    extent.
     """
     numbers = [plan.in_extent, plan.index_extent, plan.out_extent, *plan.in_strides, *plan.out_strides]
     for lookup in plan.lookups:

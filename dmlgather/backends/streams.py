@@ -16,20 +16,16 @@ from typing import Any, TypeAlias
 from dmlgather.backends.devices import LEGACY, PER_THREAD, Device
 
 QUEUE = 64
-"""Calls in one queue at most."""
 
 Key: TypeAlias = tuple[int, int, int]
-"""Number of the GPU, address of the stream, and the thread for cudaStreamPerThread, or else 0."""
+"""Number of the GPU, address of the stream, and for cudaStreamPerThread the thread, else 0."""
 
 
 class Kept:
-    """Arrays of other libraries that a GPU may still use. Each is kept until the event after its launch is done.
+    """Arrays of other libraries that a GPU may still use. Each is kept until its call has run.
 
-    Each stream has a queue of arrays. Each call drops the arrays of events that are done. If `QUEUE` calls on a stream have not
-    run,
-    the next call waits for the oldest of them. So memory is bounded, and the GPU always has work. At exit, the process waits
-    for all
-    remaining events, before the libraries that own the memory shut down.
+    Each stream has a queue of calls. If `QUEUE` calls have not run, the next call waits for the oldest. So memory is bounded,
+    and the GPU always has work. At exit, the process waits for all calls, before the libraries that own the memory shut down.
     """
 
     def __init__(self) -> None:
@@ -42,7 +38,7 @@ class Kept:
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
-        """Keep arrays until a recorded event is done. Drop all arrays that are no longer needed."""
+        """Keep arrays until `event` is done. Drop the arrays of all events that are done."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
             if not self._registered:  # late, so that `finish` runs before the libraries' own exit functions
@@ -79,15 +75,13 @@ class Kept:
 
 
 KEPT = Kept()
-"""Arrays that the calls of this process keep."""
 
 
 class StreamOrder:
-    """The work left for the end of a call: other streams must wait for it, and memory must be kept.
+    """The work left for the end of a call. Keys are GPU numbers.
 
-    `followers`: by GPU number, the streams that must wait, each as (number of its GPU, address). `views`: by GPU number, the
-    arrays
-    that must be kept.
+    `followers`: streams that must wait for the call, as (number of its GPU, address). `views`: arrays to keep until the call
+    has run.
     """
 
     def __init__(self) -> None:
@@ -95,7 +89,7 @@ class StreamOrder:
         self.views: defaultdict[int, list[Any]] = defaultdict(list)
 
     def end(self) -> None:
-        """Record an event after the last launch. The followers wait for it, and `KEPT` keeps the arrays until it is done."""
+        """Make the followers wait for the call, and keep the arrays until it has run."""
         for number in {*self.followers, *self.views}:
             current_stream = current(number)
             if is_capturing(number, current_stream):
@@ -117,7 +111,7 @@ _this_thread = _Threads()
 
 @contextmanager
 def ordered_call(*, within: bool = False) -> Iterator[None]:
-    """Run the body as one call, to which `order_with` and `keep` apply. `within`: join the thread's current call, if any."""
+    """Run the body as one call, for `order_with` and `keep`. `within`: join the thread's current call."""
     if within and _this_thread.order is not None:
         yield
         return
@@ -132,7 +126,7 @@ def ordered_call(*, within: bool = False) -> Iterator[None]:
 
 @contextmanager
 def on_stream(pointer: int, device: Device) -> Iterator[None]:
-    """Make the stream at address `pointer` CuPy's current stream in the `with` statement."""
+    """Make the stream at an address CuPy's current stream."""
     import cupy
 
     with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
@@ -140,19 +134,19 @@ def on_stream(pointer: int, device: Device) -> Iterator[None]:
 
 
 def current(number: int) -> int:
-    """Return the address of CuPy's current stream of GPU `number`, in this thread."""
+    """Return the address of CuPy's current stream of a GPU."""
     import cupy
 
     return int(cupy.cuda.get_current_stream(number).ptr)
 
 
 def is_same(one: int, other: int) -> bool:
-    """Return True if two addresses name the same stream of a GPU. For example, 0 and `LEGACY` do."""
+    """Return True if two addresses name the same stream. For example, 0 and `LEGACY` do."""
     return (one or LEGACY) == (other or LEGACY)
 
 
 def is_capturing(number: int, stream: int) -> bool:
-    """Return True if a graph is being captured on a stream of GPU `number`."""
+    """Return True if a graph is being captured on a stream."""
     import cupy
 
     with cupy.cuda.Device(number):
@@ -160,12 +154,11 @@ def is_capturing(number: int, stream: int) -> bool:
 
 
 def order_with(number: int, stream: int, owner: int | None = None) -> bool:
-    """Order `stream` with CuPy's current stream of GPU `number`. Return False if both are the same stream.
+    """Order `stream` with CuPy's current stream of GPU `number`. Return False if they are the same.
 
-    The current stream waits for `stream` now, and `stream` waits for the current stream at the end of this thread's call.
-    During
-    a graph capture, no stream waits, because the code that launches the graph must order it.
-    `owner`: number of the GPU of `stream`; None for `number`.
+    The current stream waits for `stream` now. At the end of this thread's call, `stream` waits for the current stream. During a
+    graph capture, no stream waits, because the code that launches the graph must order it. `owner`: the GPU of `stream`; None
+    for `number`.
     """
     current_stream, owner = current(number), number if owner is None else owner
     if owner == number and is_same(current_stream, stream):
@@ -178,13 +171,13 @@ def order_with(number: int, stream: int, owner: int | None = None) -> bool:
 
 
 def keep(number: int, view: Any) -> None:
-    """Keep an array over memory of GPU `number` until this thread's call has run."""
+    """Keep an array on GPU `number` until this thread's call has run."""
     if _this_thread.order is not None:
         _this_thread.order.views[number].append(view)
 
 
 def _recorded(number: int, stream: int) -> Any:
-    """Return an event that is done when the stream has run all its present work."""
+    """Return an event that is done when the stream has run its present work."""
     import cupy
 
     with cupy.cuda.Device(number):
@@ -202,7 +195,7 @@ def _wait(number: int, stream: int, event: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CudaStream:
-    """A stream's address as an object with the CUDA stream protocol. CuPy's DLPack may read stream 0 as the thread's own."""
+    """A stream's address with CUDA's stream protocol. CuPy's DLPack may read stream 0 as the thread's own."""
 
     pointer: int
 

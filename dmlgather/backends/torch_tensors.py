@@ -27,23 +27,23 @@ def is_torch(array: Any) -> bool:
 
 
 def is_compiling() -> bool:
-    """Return True if PyTorch is tracing the caller, for torch.compile or torch.export."""
+    """Return True if torch.compile or torch.export is tracing the caller."""
     compiler = sys.modules.get("torch.compiler")
     return compiler is not None and compiler.is_compiling()
 
 
 def gpu_of(array: Any) -> int | None:
-    """Return the number of a tensor's GPU, or None for other memory, a subclass, or another object."""
+    """Return the number of a plain tensor's GPU, or None for any other object."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
 
 
 def current_stream(number: int) -> int:
-    """Return the address of PyTorch's current stream of a GPU, in this thread."""
+    """Return the address of PyTorch's current stream of a GPU."""
     return int(sys.modules["torch"].cuda.current_stream(number).cuda_stream)
 
 
 def used_on(tensor: Any, stream: int) -> bool:
-    """Tell PyTorch that `stream` uses a tensor. Return False for cudaStreamPerThread, which PyTorch cannot record."""
+    """Record that a stream uses a tensor. Return False for cudaStreamPerThread, which PyTorch cannot record."""
     cuda = sys.modules["torch"].cuda
     if stream == PER_THREAD:
         return False
@@ -86,18 +86,15 @@ def _check(tensor: Any) -> None:
 
 
 def _has_elements(tensor: Any) -> bool:
-    """Return True if the tensor's elements, if any, are in memory.
-
-    Under vmap, a tensor has no address. Under functionalize, and for PyTorch's zero tensors, the address is 0.
-    """
     try:
+        # The address is 0 under functionalize, and for PyTorch's zero tensors.
         return bool(tensor.data_ptr()) or not tensor.numel()
-    except RuntimeError:
+    except RuntimeError:  # under vmap, a tensor has no address
         return False
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Return True for PyTorch's own classes. Others, such as that of traced tensors, behave differently."""
+    """Return True for PyTorch's own classes. Others, such as traced tensors, behave differently."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
@@ -111,7 +108,7 @@ def bits(tensor: Any) -> Any:
 
 
 def host_view(tensor: Any) -> NDArray[Any] | None:
-    """Return a NumPy array over a tensor's memory, without DLPack's exchange, or None if there is none."""
+    """Return a NumPy array over a tensor's memory, or None if `tensor.numpy()` makes none."""
     torch = sys.modules.get("torch")
     if torch is None or type(tensor) is not torch.Tensor:
         return None
@@ -129,7 +126,7 @@ def storage(tensor: Any) -> Any:
 
 
 class TorchTensors(ExchangedArrays):
-    """Adapter for PyTorch's tensors. Plain tensors in host memory and on GPUs have signatures."""
+    """Adapter for PyTorch's tensors."""
 
     @cached_property
     def _strided(self) -> Any:
@@ -182,7 +179,7 @@ class TorchTensors(ExchangedArrays):
         return out if type(out) is type(like) else None
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path. In host memory, it uses NumPy arrays over the same memory, which are quick to make."""
+        """Return the fast path. In host memory, it uses NumPy arrays over the same memory."""
         on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:
             return super().fast_path(call, arrays)

@@ -31,10 +31,7 @@ class Fill:
 
 
 def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dtype[Any]) -> tuple[OutOfBounds, bytes]:
-    """Return the policy that an argument `out_of_bounds` chooses, and the fill value as bytes.
-
-    Raise ValueError for an unknown name, and for a fill value that `dtype` cannot hold.
-    """
+    """Return the policy that `choice` names, and its fill value as bytes. Raise ValueError for a wrong choice."""
     if choice is None:
         return default, b""
     if isinstance(choice, Fill):
@@ -46,7 +43,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 
 def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    """Return the policy and fill value that an argument `out_of_bounds` chooses; None chooses those of the problem."""
+    """Return the policy and fill value that `choice` names, or for None those of the problem."""
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
@@ -69,7 +66,7 @@ def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def type_of(name: str, item: Any) -> TensorType:
-    """Return the shape and data type of an array, of any object with `shape` and `dtype`, or of a pair (shape, dtype)."""
+    """Return the shape and data type of an array, of an object with `shape` and `dtype`, or of a pair."""
     if isinstance(item, TensorType):
         return item
     if isinstance(item, tuple) and len(item) == 2 and not hasattr(item, "shape"):
@@ -90,14 +87,14 @@ def type_of(name: str, item: Any) -> TensorType:
 
 
 def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
-    """Raise TypeError if the data types differ, ValueError if the shapes differ. `what` begins the message."""
+    """Raise TypeError if the data types differ, ValueError if the shapes differ."""
     if actual != expected:
         error = TypeError if actual.dtype != expected.dtype else ValueError
         raise error(f"{what} is {actual}, expected {expected}")
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Make an array readable on the host. Raise TypeError on a GPU, because the call would have to wait."""
+    """Make an argument readable on the host. Raise TypeError on a GPU, because the call would have to wait."""
     if isinstance(values, np.generic) or not hasattr(values, "__dlpack__"):
         return values
     array, device = arrays.adopt(values)
@@ -112,10 +109,7 @@ def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any
 
 
 def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
-    """Return the bounds of a slice as tuples or NumPy arrays, by name. Those in `optional` may be None.
-
-    Raise TypeError for any other value.
-    """
+    """Return the bounds of a slice as tuples or NumPy arrays, by name. Raise TypeError for other values."""
     for name, values in bounds.items():
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
             bounds[name] = tuple(values)
@@ -130,9 +124,8 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 class Taken:
     """An array argument of a call, moved to the device that reads it.
 
-    `given`: the caller's array. `home`: its device. `array`: the array that the call reads, perhaps a copy. `memory`: its
-    device.
-    `runs`: the device that executes the call.
+    `given`: the caller's array, on the device `home`. `array`: what the call reads, in `memory`. `runs`: the device that
+    executes the call.
     """
 
     name: str
@@ -144,22 +137,22 @@ class Taken:
 
     @property
     def type(self) -> TensorType:
-        """Return shape and data type. For strings, the data type is NumPy's object type."""
+        """Shape and data type. For strings, the data type is NumPy's object type."""
         return TensorType(tuple(self.array.shape), self.array.dtype)
 
     @property
     def has_signature(self) -> bool:
-        """Return True if the caller's array has a signature, and its elements were not converted, as strings are."""
+        """True if the caller's array has a signature, and its elements were not converted, as strings are."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property
     def signature(self) -> Signature:
-        """Return the signature of `array`."""
+        """Signature of `array`."""
         return signature_on(self.memory, self.array)
 
 
 def taken(name: str, given: Any, target: Device | None) -> Taken:
-    """Return the argument called `name`, moved to `target` if it is not None. Raise TypeError for an unusable array."""
+    """Return an argument, moved to `target` if it is not None. Raise TypeError if it cannot be used there."""
     try:
         array, home = arrays.adopt(given)
     except TypeError as error:
@@ -173,7 +166,7 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
 def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
     """Return all array arguments of a call, moved to `device` if it is not None. Strings become Python objects.
 
-    Raise TypeError for an unusable array, and for several devices if `device` is None.
+    Raise TypeError for an array that cannot be used, and for several devices if `device` is None.
     """
     items = [taken(name, array, device) for name, array in args.items()]
     if len({item.memory for item in items}) > 1:
@@ -186,7 +179,7 @@ class CallOutput:
     """The array that a call writes: `out`, or a new array. `home`: the device of `out`."""
 
     def __init__(self, first: Taken, tensor: TensorType, out: Any = None) -> None:
-        """Use `out`, or allocate an array of the library of `first`. Raise ValueError or TypeError for an unusable `out`."""
+        """Use `out`, or allocate an array of the library of `first`. Raise ValueError or TypeError for a wrong `out`."""
         self._first, self._memory, self._out = first, first.memory, out
         self._allocator: Adapter | None = None
         if out is None and first.home == first.memory and tensor.dtype == first.array.dtype and first.has_signature:
@@ -208,26 +201,23 @@ class CallOutput:
 
     @property
     def signature(self) -> Signature:
-        """Return the signature of `array`."""
+        """Signature of `array`."""
         return signature_on(self._memory, self.array)
 
     @property
     def in_place(self) -> bool:
-        """Return True if the call writes directly to `out` or to the new array."""
+        """True if the call writes directly to `out` or to the new array."""
         return self.home == self._memory and self.array is self._adopted
 
     def check_given(self, expected: TensorType, *, moves: bool) -> None:
-        """Raise TypeError if `out` has a wrong data type, ValueError if it has a wrong shape.
-
-        Without `moves`, raise TypeError if `out` is on another device than the first argument.
-        """
+        """Raise TypeError or ValueError if `out` does not fit. `moves`: True if it may be on another device."""
         check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
         if not moves and self.home != self._first.home:
             places = f"{self._first.name} on {self._first.home}, out on {self.home}"
             raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
 
     def returned(self) -> Any:
-        """Return `out`, or the new array in the caller's library, after the call has written `array`."""
+        """Return `out`, or the new array in the caller's library. The call must have written `array`."""
         if self._out is not None:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))

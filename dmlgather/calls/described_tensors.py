@@ -1,4 +1,4 @@
-"""The tensors of a descriptor, and the prepared calls for arrays that a caller passes for these tensors."""
+"""The tensors of a descriptor, and the prepared calls for arrays that a caller passes for them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
 
 
 class DescribedTensors:
-    """The tensors of a valid descriptor, and prepared calls for arrays that a caller passes for them.
+    """The tensors of a valid descriptor, inputs first, and prepared calls for arrays that a caller passes for them.
 
-    The tensors are in binding order, inputs first. Methods take signatures, not arrays, so callers may cache their results.
-    `device`: the device to run on; None for the device of the arrays.
+    Methods take signatures, not arrays, so callers may cache their results. `device`: None for the device of the arrays.
     """
 
     def __init__(self, problem: DescriptorProblem, device: Device | None, policy: tuple[OutOfBounds, bytes]) -> None:
@@ -49,9 +48,7 @@ class DescribedTensors:
             prepare_program(self.lower([tensor.layout for tensor in problem.tensors]), device)
 
     def new_output(self, *inputs: Signature | None) -> Signature | None:
-        """Return the signature of a new packed output, or None if an input must be moved first. Raise TypeError for bad
-        inputs.
-        """
+        """Return the signature of a new packed output, or None if an input must be moved first."""
         self.check_count(len(inputs))
         devices = [device_of(signature) for signature in inputs if signature is not None]
         if len(devices) < len(inputs) or (self.device is not None and set(devices) != {self.device.memory}):
@@ -61,7 +58,7 @@ class DescribedTensors:
         return packed_signature(output.dtype, output.shape, new_place(devices[0]))
 
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
-        """Return the prepared call for arrays with these signatures, or None if an array must be moved first.
+        """Return the prepared call for these signatures, or None if an array must be moved first.
 
         An array's shape decides if it is read as a tensor of the described Sizes or as a buffer; with `buffers`, all are
         buffers.
@@ -85,7 +82,7 @@ class DescribedTensors:
         return prepare_call(self.lower, self.device or devices[0], footprints[:-1], footprints[-1], present, own_words=True)
 
     def target(self, device: str | None) -> Device:
-        """Return the device to run on: for None, the compiled device or else GPU 0. Raise ValueError for another device."""
+        """Return the device to run on; for None, the operator's own or else GPU 0. Raise ValueError for another device."""
         target = Device.parse(device) if device is not None else self.device or Device("cuda")
         if self.device is not None and target != self.device:
             raise ValueError(f"device is {target}, but the operator was compiled for {self.device}")
@@ -102,9 +99,8 @@ class DescribedTensors:
         return call
 
     def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """Return the signatures that one item of `layouts` states, inputs first (`CompiledOperator.prepare`).
-
-        None states a packed array. Raise TypeError for a wrong number of entries, and for an entry that states no array.
+        """Return the signatures that one item of `layouts` states (`CompiledOperator.prepare`). Raise TypeError if it states
+        none.
         """
         entries = [*layout]
         if len(entries) == len(self.inputs):

@@ -30,12 +30,9 @@ P = ParamSpec("P")
 class Request:
     """The arguments of a call of an eager function, before any array is read. The dialects' functions make it.
 
-    `problem_of`: function that returns the problem for the shape and data type of each array. `arrays`: by name.
-    `out_of_bounds`: None for the dialect's own policy. `device`: None for the device of the arrays. `out`: None for a new
-    array.
+    `problem_of`: function that returns the problem for the shape and data type of each array.
     `keyed`: True if the prepared call may be cached by the call's key. The same arguments must then be arrays in every call,
-    and the
-    prepared call must depend only on their types and strides and on the other arguments.
+    and the prepared call must depend only on their types and strides and on the other arguments.
     """
 
     problem_of: Callable[..., Any]
@@ -52,17 +49,13 @@ class Request:
 
     @property
     def runs(self) -> Device | None:
-        """Return the device to run on; None for the device of the arrays."""
+        """The device to run on; None for the device of the arrays."""
         return None if self.device is None else Device.parse(self.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of a call, and what is needed to repeat the call.
-
-    `written`: the prepared calls that wrote the results; empty if they alone cannot repeat the call. `several`: True for a
-    tuple.
-    """
+    """The result of a call. `written`: prepared calls that can repeat it; perhaps none. `several`: True for a tuple."""
 
     result: Any
     taken: Sequence[Taken]
@@ -102,7 +95,7 @@ class EagerFunction(Generic[P]):
         return ran.result
 
     def run(self, request: Request) -> Ran:
-        """Run a call without a cached prepared call."""
+        """Run a call by the slow path."""
         with arrays.in_order([*request.arrays.values(), request.out], request.stream, request.runs):
             taken = take(request.arrays, request.runs)
             problem = request.problem_of(*(item.type for item in taken))
@@ -130,7 +123,7 @@ class EagerFunction(Generic[P]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Return the signature for `help`, without a return type: the wrapped function returns a `Request`."""
+        """Signature for `help`, without a return type: the wrapped function returns a `Request`."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
@@ -156,10 +149,8 @@ def execute(
 ) -> Any:
     """Run a problem on arrays. The result is an array of the first array's library.
 
-    `out_of_bounds`: None for the problem's own policy. `device`: None for the device of the arrays. Raise TypeError for a wrong
-    data
-    type and for several devices, ValueError for a wrong shape, IndexError for a bad index under RAISE (on every device), and
-    DeviceError if there is no usable GPU.
+    `device`: None for the device of the arrays. Raise TypeError for a wrong data type and for several devices, ValueError for a
+    wrong shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is no usable GPU.
     """
     with arrays.in_order(inputs):
         taken = take(dict(zip(problem.arguments, inputs, strict=True)), None if device is None else Device.parse(device))
@@ -182,7 +173,6 @@ def written_by(
 def _run(
     problem: Problem, taken: Sequence[Taken], out_of_bounds: str | Fill | None, out: Any = None, *, moves: bool = False
 ) -> Ran:
-    """Run a problem on its arguments. `moves`: True if `out` may be on another device than the first argument."""
     first, policy, shape = taken[0], policy_of(problem, out_of_bounds), problem.output.shape
     target = CallOutput(first, TensorType(shape, first.array.dtype), out)
     if out is not None:
@@ -197,9 +187,8 @@ def _run(
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
     """Run on strings if the dialect itself fills: an index out of range gives the empty string.
 
-    Raw bytes, the fill value of a plan, cannot be a reference to an object. So the plan moves the positions of the strings,
-    counted
-    from 1. Position 0 is the empty string.
+    A plan fills with raw bytes, which cannot be a reference to an object. So the plan moves the positions of the strings,
+    counted from 1. Position 0 is the empty string.
     """
     first = taken[0]
     positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
@@ -229,7 +218,7 @@ def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
 
 
 def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with one function that repeats the call, or an empty list if none can."""
+    """Return a list with one function that repeats the call, or an empty list."""
     repeaters = [repeater for call in ran.written for repeater in repeats(call, args)]
     if len(repeaters) < len(ran.written):
         return []
@@ -237,7 +226,7 @@ def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
 
 
 def _as_passed(read: Any, argument: Any) -> bool:
-    """Return True if the array that was read is the argument, or the same packed memory in another shape."""
+    """Return True if the call read the argument itself, or the same packed memory in another shape."""
     if read is argument:
         return True
     adapter = arrays.adapter_of(argument)

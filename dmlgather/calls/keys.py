@@ -1,4 +1,4 @@
-"""Keys of calls, for caches. Two calls with equal keys differ at most in the addresses and elements of their arrays."""
+"""Keys of calls, for caches. Calls with equal keys differ at most in the addresses and elements of their arrays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types of values that can be part of a key, because equal values have the same effect. Subclasses do not count.
-
-Float is not among them, because -0.0 equals 0.0.
-"""
+"""Types whose equal values are interchangeable in a key. Float is not, because -0.0 equals 0.0."""
 LONGEST = 64
-"""Items of a sequence and elements of an array in a key, at most. A call with more has no key."""
+"""Most items of a sequence, and most elements of an array, in a key."""
 
 T = TypeVar("T")
 
@@ -35,7 +32,7 @@ def read_call(
     inputs: list[Any],
     signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
-    """Return the key of a call, or None if it has none. Store each array argument in `inputs`, at its number.
+    """Return the key of a call, or None. Store each array argument in `inputs`, at its number.
 
     `slots`: number of each array argument, by position and by name. The argument `out` has the last number.
     """

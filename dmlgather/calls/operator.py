@@ -254,7 +254,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Repeat an earlier call with equal signatures. If there is none, adopt, move or allocate arrays."""
+        """Repeat an earlier call with equal signatures, or else adopt, move or allocate arrays."""
         device, args = self._tensors.device, (*inputs, out)
         key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
@@ -281,7 +281,7 @@ class CompiledOperator:
         return result
 
     def _remember(self, call: PreparedCall, args: Sequence[Any]) -> None:
-        """Store the fast path of `call`, for the next call. `args`: example arrays, inputs first."""
+        """Store the fast path of `call`, for the next call."""
         if call.reports:  # a fast path cannot return the outcome
             self._fast_path = None
         else:

@@ -1,4 +1,4 @@
-"""Caches: prepared calls by the signatures of arrays, and functions that repeat a call (repeaters) by the call's key."""
+"""Caches: prepared calls by the signatures of arrays, and functions that repeat a call by the call's key."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from dmlgather.plan import OutOfBounds
 
 @lru_cache(maxsize=CALLS_KEPT)
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
-    """Return the cached prepared call of a problem on `device`. `signatures`: inputs, then output.
-
-    Raise ValueError if no plan can represent the strides, or if the device cannot read or write the arrays.
-    """
+    """Return the cached prepared call of a problem. Raise ValueError if it does not take arrays with these signatures."""
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
     return prepare_call(lower, device, inputs, out, signatures)
@@ -35,14 +32,14 @@ def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any)
 
 @lru_cache(maxsize=CALLS_KEPT)
 def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
-    """Return the cached list of repeaters for a call's key. It is empty at first."""
+    """Return the cached list of functions that repeat the call. It is empty at first."""
     return []
 
 
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
     """Return a list with one function that repeats `call` on arrays like `args`, or an empty list.
 
-    On a GPU, arrays of several libraries have none, because each call must order the libraries' streams.
+    On a GPU, there is none for arrays of several libraries, because each call must order the libraries' streams.
     """
     present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):
@@ -52,7 +49,7 @@ def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
 
 
 def forget() -> None:
-    """Clear the caches of this module and the caches of programs. For tests."""
+    """Clear the caches of this module and the caches of programs, for tests."""
     known.cache_clear()
     prepared.cache_clear()
     prepared_call.forget_programs()

@@ -47,7 +47,7 @@ def _prepared_on_a_gpu(
 def _prepared_on_the_host(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], key: tuple[Any, ...]
 ) -> PreparedGraph | None:
-    """Return the graph prepared for arrays in host memory, or None for strings, objects, and arrays that do not fit.
+    """Return the graph prepared for arrays in host memory, or None if the arrays do not fit.
 
     `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
     """
@@ -69,7 +69,7 @@ def _prepared_on_the_host(
 
 
 class GraphRunner:
-    """A graph that can be run on arrays, with a fast path for NumPy and CuPy arrays and for tensors in host memory."""
+    """A graph that can be run on arrays."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
@@ -87,9 +87,9 @@ class GraphRunner:
         stream: Any = None,
         named: bool = False,
     ) -> list[Any]:
-        """Return the graph's outputs, in order, as new arrays or in the arrays of `out`.
+        """Return the graph's outputs. `out`: an array or None for each output; or empty.
 
-        `out`: an array or None for each output; or empty. `named`: True if messages use the names in the graph, not its labels.
+        `named`: True if messages use the names in the graph, False for its labels.
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
@@ -135,7 +135,6 @@ class GraphRunner:
         return None if outputs is None else [torch_tensors.TORCH.hand_back(array, inputs[0]) for array in outputs]
 
     def _run_fast_on_a_gpu(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """Run on CuPy's current stream. Return None unless all inputs are CuPy arrays on one GPU and fit."""
         prepared = self._prepared_on_a_gpu(*arrays.view_signatures(inputs))
         if prepared is None:
             return None
@@ -146,7 +145,7 @@ class GraphRunner:
             return prepared.run(GraphCall(type(inputs[0])), values)
 
     def _run_adopted(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
-        """Return the outputs for arrays of any library and device. Raise TypeError or ValueError if they do not fit."""
+        """Return the outputs for arrays of any library and device."""
         requested = None if device is None else Device.parse(device)
         with arrays.in_order((*inputs, *out), stream, requested):
             names = self.graph.inputs
@@ -184,7 +183,7 @@ def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]
 
 @dataclass(frozen=True, slots=True)
 class FusedLaunch:
-    """One launch of a fused graph. `holds`: names of the original steps that it replaces, in order."""
+    """One launch of a fused graph. `holds`: names of the original steps that it replaces."""
 
     step: str
     holds: tuple[str, ...]
@@ -371,7 +370,6 @@ class Fused:
 
 
 def _check_mapping(argument: str, value: object, names: Sequence[str]) -> None:
-    """Raise TypeError unless `value` is a mapping. `names`: its possible keys, for the message."""
     if type(value) is not dict and not isinstance(value, Mapping):
         example = names[0] if names else "name"
         expected = f"a mapping from names to arrays, such as {{{example!r}: …}}"

@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A plan that computes a value directly from earlier values.
+    """A plan that computes a value directly from earlier values. `indices`: index tensors, which are concatenated.
 
-    `indices`: index tensors, which are concatenated in one buffer; empty without lookups. `holds`: names of the original steps
-    that
-    the plan executes.
+    `holds`: names of the original steps that the plan executes.
     """
 
     data: str
@@ -48,8 +46,8 @@ class Derivation:
 class IndexView:
     """An index tensor that is a view of the value `base`. A plan can read the indices from there instead.
 
-    `plan`: the view as a plan over packed arrays, with elements of one byte, because their size does not matter.
-    `holds`: names of the steps that make the index tensor from `base`.
+    `plan`: the view as a plan, with elements of one byte, because their size does not matter. `holds`: names of the steps that
+    make the index tensor from `base`.
     """
 
     base: str
@@ -64,7 +62,7 @@ class IndexViews:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Record a step's output if it is a view of integers. `plan`: the step's plan, without lookups."""
+        """Record a step's output if it is a view of integers."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -72,11 +70,10 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a Derivation whose plan reads the indices from the value that `name` views, or from `name` itself with the
-        error.
+        """Return a Derivation whose plan reads the indices from the value that `name` views.
 
-        Its `data` is empty. If no value of an unsigned index type is out of range, the policy becomes CLAMP, which needs no
-        check.
+        If there is no such plan, it reads `name` itself, and the second result is the error. If no value of an unsigned index
+        type is out of range, the policy becomes CLAMP, which needs no check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -118,19 +115,19 @@ class JoinedIndices:
         self._values: dict[Parts, str] = {}
 
     def common_type(self, parts: Parts) -> np.dtype[Any] | None:
-        """Return the smallest index type for all values of these index tensors. Return None for int64 and uint64 together."""
+        """Return the smallest index type for these index tensors. Return None for int64 and uint64 together."""
         dtype = np.result_type(*(self._types[name].dtype for name in parts))
         return dtype if dtype.name.upper() in IndexType.__members__ else None
 
     def cost(self, parts: Parts) -> int:
-        """Return the bytes that a run moves to concatenate these index tensors: 0 for one tensor, and for constants."""
+        """Return the bytes that a run moves to concatenate these index tensors."""
         dtype = self.common_type(parts)
         if dtype is None or len(parts) == 1 or self._constant(parts):
             return 0
         return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """Return `plan` with its indices read from the concatenation of `parts`.
+        """Return `plan`, changed to read its indices from the concatenation of `parts`.
 
         `own`: the index tensors that it reads now. They must follow each other in `parts` in the same order.
         """
@@ -177,7 +174,6 @@ class JoinedIndices:
         return add_step(name, Concatenation(0), TensorType((sum(map(self._size, parts)),), dtype), *flat), steps
 
     def _new_value(self, name: str, tensor: TensorType) -> str:
-        """Add a value, and return its name: `name`, with a number if `name` is in use."""
         free, number = name, 1
         while free in self._types or free in self._step_names:
             number += 1
@@ -196,7 +192,7 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
     """Return an equal plan for constant indices, with strides instead of lookups where possible.
 
     Strides replace a lookup if its positions are affine in the coordinates. For example, [8, 6, 4] has stride -2, and [0, 1, 5,
-    6] has strides (5, 1). The policy becomes CLAMP. If an index is out of range under FILL or RAISE, the plan does not change.
+    6] has strides (5, 1). If an index is out of range under FILL or RAISE, the plan does not change.
     """
     if plan.in_reach is None:
         return plan
@@ -228,7 +224,7 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
 
 
 def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """Return the plan with strides instead of lookup `number`, or the same plan if its positions are not affine."""
+    """Return the plan with strides instead of a lookup, or the same plan if the positions are not affine."""
     first = positions.flat[0]
     axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
@@ -281,7 +277,7 @@ def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
 
 
 MOST_KNOWN = 2**20
-"""Elements of a result that is computed from constants while fusing, at most."""
+"""Most elements of a result that is computed from constants while fusing."""
 
 
 def fuse(
@@ -332,7 +328,7 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the names in `keep` without duplicates. Raise TypeError or ValueError for others."""
+    """Return the names in `keep` without duplicates."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -360,9 +356,7 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """Return the steps that replace `step`. There are none if its inputs are constants, because the result is computed
-        now.
-        """
+        """Return the steps that replace `step`. If its inputs are constants, there are none, and the result is computed now."""
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
             constant = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
@@ -403,7 +397,7 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Record a cut if `reader` reads its indices from the output of a `Problem`. `refusal`: why they are not fused."""
+        """Record a cut if `reader` reads its indices from the output of a `Problem`."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
@@ -428,7 +422,7 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Return one plan that executes the steps of both. Raise CompositionError if it is impossible or does not pay."""
+        """Return one plan for both. Raise CompositionError if there is none or it does not pay."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
@@ -455,7 +449,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and reason of a cut if the value `name` must be in memory even when `reader` is fused."""
+        """Return the code and reason of a cut if the value must be in memory even when `reader` is fused."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
@@ -478,7 +472,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """Return the result of a step on constants, or None if it is large or the step raises. The step then runs later."""
+    """Return the result of a step on constants. Return None if it is large or the step raises, so the step runs later."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

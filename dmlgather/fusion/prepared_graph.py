@@ -1,4 +1,4 @@
-"""Prepared graphs: graphs with all programs compiled, for arrays with known signatures. A run only allocates and launches."""
+"""Prepared graphs, with all programs compiled for arrays with known signatures. A run only allocates and launches."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.plan import IndexPlan, OutOfBounds, simplify
 
 OUT = "out"
-"""Name of the only output in messages, if users know no names of the graph's values."""
+"""Name of the only output in messages."""
 
 
 class Targets:
-    """The arrays that a caller passes as `out`, an array or None for each output of the graph.
+    """The arrays that a caller passes as `out`, one or None for each output of the graph.
 
-    `direct`: those arrays that launches can write to directly, by output name.
+    `direct`: those that launches can write to directly, by output name.
     """
 
     def __init__(
@@ -49,10 +49,7 @@ class Targets:
         inputs: Mapping[str, Any],
         label: Callable[[str], str] = str,
     ) -> None:
-        """Check the arrays. Raise TypeError or ValueError for one that is unusable or overlaps another.
-
-        `label`: function that returns the name of a value in messages.
-        """
+        """Check the arrays. Raise TypeError or ValueError for a wrong one, and for an overlap."""
         self._memory = memory
         self.direct: dict[str, Any] = {}
         self._outs: list[tuple[Any, Any, Device] | None] = []
@@ -88,7 +85,7 @@ class Targets:
 
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
-    """Return True if two arrays in one memory share bytes, or if NumPy's overlap solver finds no answer."""
+    """Return True if two arrays share bytes, or if NumPy's overlap solver finds no answer."""
     try:
         footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
     except ValueError:  # strides that are no multiple of the element size, which arrays on a GPU do not have
@@ -105,10 +102,7 @@ class Launcher:
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
     def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
-        """Return a function that runs the problem on inputs and an output with these signatures.
-
-        Return None if only `launch` can run the problem or raise the right error.
-        """
+        """Return a function that runs the problem on inputs and an output, or None if only `launch` can."""
         try:
             return partial(write, self._prepared(device, *signatures), self._problem)
         except ValueError:
@@ -151,14 +145,14 @@ def unlaunched(graph: IndexGraph) -> frozenset[str]:
 
 
 def moves_nothing(problem: Problem) -> bool:
-    """Return True if the problem's output is a reshape of all its data, so no element moves."""
+    """Return True if the problem's output is a reshape of all its data."""
     plan = tidied(problem.plan())
     contiguous = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
     return contiguous and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
 
 
 def tidied(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of a plan, but with the same element size. A plan that reads no data does not change."""
+    """Return the canonical form of a plan, but with the same element size."""
     return plan if plan.in_reach is None else simplify(plan)
 
 
@@ -168,21 +162,18 @@ Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """The caller's output arrays in one run of a graph, and the way to allocate all other arrays.
-
-    `targets`: arrays by name of the value, which are written instead of new arrays.
-    """
+    """The caller's output arrays in one run of a graph, and the function that allocates all other arrays."""
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
     targets: Mapping[str, Any] = field(default_factory=dict)
 
 
 Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
-"""Function that runs a step. It reads inputs from the dict of arrays by name, and adds the output."""
+"""Function that runs a step: it reads inputs from the dict of arrays by name, and adds the output."""
 
 
 class GraphParts:
-    """The parts of a graph that all its prepared forms share: launchers, constants on each device, lifetimes of values."""
+    """The parts that all prepared forms of a graph share: launchers, constants, lifetimes of values."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
@@ -190,7 +181,7 @@ class GraphParts:
         self.constants = lru_cache(maxsize=None)(partial(_constants, graph))
         sources = (*graph.inputs, *graph.constants)
         self.results = tuple((name, name in {*sources, *graph.outputs[:number]}) for number, name in enumerate(graph.outputs))
-        """For each output: its name, and True if `run` must copy it because it is an input, a constant or an earlier output."""
+        """Name of each output, and True if `run` must copy it, as it is an input, a constant or an earlier output."""
         last_readers = {name: step.name for step in graph.steps for name in step.inputs}
         kept = {*sources, *graph.outputs}
         self.dropped = {step.name: tuple(_dropped(step, last_readers, kept)) for step in graph.steps}
@@ -198,7 +189,7 @@ class GraphParts:
 
 
 class PreparedGraph:
-    """A graph with all programs compiled. It is thread-safe. On a GPU, it runs on arrays with any signatures."""
+    """A graph with all programs compiled. It is thread-safe. On a GPU, it takes arrays with any signatures."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
         """Compile the steps. On a GPU, `targets` is empty, and `inputs` may be empty."""
@@ -207,7 +198,7 @@ class PreparedGraph:
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
-        """Run the graph, and return its outputs. No output shares memory with an input, a constant or another output.
+        """Run the graph, and return its outputs. They share no memory with each other, an input or a constant.
 
         `values`: inputs and constants, by name. `run` adds results, and deletes those that no later step needs.
         """
@@ -226,7 +217,7 @@ class PreparedGraph:
         return outputs
 
     def apart(self, inputs: Sequence[Any], targets: Iterable[Any]) -> bool:
-        """Return True if the address range of each target is disjoint from the ranges of all other arrays."""
+        """Return True if the address range of each target is disjoint from all others."""
         if self._spans is None:
             return False
         ranges: list[tuple[int, int]] = []
@@ -327,14 +318,12 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """Return the signature of an array in host memory, as if it were writeable. `Targets` has checked the outputs."""
+    """Return the signature of an array in host memory, as if it were writeable."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
 def _spans(inputs: Signatures, targets: Signatures) -> tuple[tuple[int, int], ...] | None:
-    """Return the bytes from each array's pointer to its lowest address and to its end, or None for strides that split an
-    element.
-    """
+    """Return the bytes from each array's pointer to its lowest address and to its end."""
     try:
         footprints = [logical(name, signature) for name, signature in (*inputs, *targets)]
     except ValueError:

@@ -28,11 +28,11 @@ INTERFACE = 2
 """Version of the C functions in `engine.h` and of the words that describe a plan."""
 POLICIES = (OutOfBounds.CLAMP, OutOfBounds.FILL, OutOfBounds.RAISE, OutOfBounds.PROMISE)
 SMALL = 4096
-"""Output bytes and indices of a call that keeps the interpreter lock, because releasing it would take as long."""
+"""Calls with more output bytes or indices release the interpreter lock."""
 METH_FASTCALL = 0x80
 """Flag of Python's C API: the function gets its arguments as an array."""
 LOOPS = ("", "baseline", "avx2", "avx512", "neon")
-"""Instruction sets in the order of the C enum, like `POLICIES`. "" is the best one of this machine."""
+"""Instruction sets in the order of the C enum. "" is the best one of this machine."""
 
 
 class Engine:
@@ -63,7 +63,7 @@ class Engine:
         """Function that makes a fast path. None if array objects have unexpected fields."""
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
-        """Return the program for a canonical plan. Raise ValueError if the engine refuses it. The options are for tests."""
+        """Return the program for a canonical plan. Raise ValueError if the engine refuses it."""
         host.threads()  # raises for a wrong DMLGATHER_NUM_THREADS; the engine would ignore the value
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
         program = self._prepare(words.buffer_info()[0], len(words))
@@ -77,9 +77,8 @@ class Engine:
 class EngineProgram:
     """A plan prepared by the engine. It is immutable and thread-safe.
 
-    `launch`: function that executes the plan at the lowest addresses of data, indices (0 without lookups) and output. It
-    returns the
-    offset of a bad index under RAISE, else -1. The caller must keep the memory alive.
+    `launch`: function that executes the plan at the lowest addresses of data, indices and output. It returns the offset of a
+    bad index under RAISE, else -1. The caller must keep the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -88,10 +87,7 @@ class EngineProgram:
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """Return a function that runs the plan and keeps the arrays alive. It returns None, or the offset of a bad index.
-
-        Each array must begin at its tensor's lowest address.
-        """
+        """Return a function that runs the plan and keeps the arrays alive. It returns None, or the offset of a bad index."""
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.owners = (self._handle, data, indices, out)
         argument = ctypes.byref(call)  # keeps `call` alive
@@ -119,7 +115,7 @@ class EngineProgram:
         return self._engine.fast_path(record)
 
     def describe(self) -> str:
-        """Return a text for `explain`: the inner loop, what it moves, blocks and threads."""
+        """Return a text for `explain`: the inner loop, blocks and threads."""
         return str(self._engine.text(self._handle), "ascii")
 
 
@@ -158,7 +154,7 @@ class _Method(ctypes.Structure):
 
 
 def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
-    """Return a function that makes a builtin function. Unlike a function of ctypes, it takes array objects directly."""
+    """Return a function that makes a builtin function. It takes array objects directly, unlike a function of ctypes."""
     names = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
     addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names)
     use: Any = library["dmlgather_use"]
@@ -186,7 +182,7 @@ def load() -> Engine | None:
 
 
 def status() -> str:
-    """Return the engine's instruction set and threads, or why there is no engine. Raise SettingError like `load`."""
+    """Return the engine's instruction set and threads, or the reason why there is no engine."""
     engine, reason = _load(host.is_pure(), LIBRARY)
     return reason if engine is None else f"compiled engine, {instruction_sets(engine)[0]}, {counted(host.threads(), 'thread')}"
 
@@ -216,9 +212,8 @@ def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
 def _absent(name: str) -> str:
     """Return a sentence that says why there is no engine, and how to get it.
 
-    A checkout has an engine only after an editable install. Python imports the checkout if it is started there, even if a wheel
-    is
-    installed.
+    A checkout has an engine only after an editable install. Python started in the checkout imports the checkout, even if a
+    wheel is installed.
     """
     package = Path(__file__).parents[2]
     lacking = f"the dmlgather that Python has imported, {package}, has no compiled engine ({name}): "

@@ -16,12 +16,12 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.wording import counted
 
 BLOCK = 2**16
-"""Units in a block at most, and bytes of a unit. A longer contiguous run is moved by a copy of its own."""
+"""Most units in a block, and most bytes in a unit."""
 TEMPORARY = 2**20
-"""Bytes of the temporary array of numpy.take at most."""
+"""Most bytes of the temporary array of numpy.take."""
 
 BoundCall = Callable[[], int | None]
-"""Function that executes a plan. Under RAISE, it returns the smallest offset of a bad index, or None."""
+"""Function that executes a plan. Under RAISE, it returns the smallest offset of a bad index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A way to execute plans by NumPy functions. Its functions also take the number of units in a block."""
+    """A way to execute plans by NumPy. The integer argument of its functions is the number of units in a block."""
 
     name: str
     why: str
@@ -54,7 +54,7 @@ class NumpyProgram:
         self._plan, self._block = canonical, block or BLOCK
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> BoundCall:
-        """Return a function that executes the plan on these buffers, which `CpuProgram.bind` has checked."""
+        """Return a function that executes the plan on these buffers. `CpuProgram` has checked them."""
         if data.dtype.hasobject:
             geometry, buffers = self._references, Buffers(data, indices, out)
         else:
@@ -133,7 +133,7 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
 
 
 def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
-    """Call `move` for each block. Under RAISE, move nothing after a bad index, and return the smallest bad offset."""
+    """Call `move` for each block. Under RAISE, stop moving at a bad index, and return the smallest bad offset."""
     smallest: int | None = None
     for box in boxes(addresses.shape, sizes):
         resolved = addresses.of(box)

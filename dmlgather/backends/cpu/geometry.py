@@ -22,7 +22,7 @@ WORDS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """A canonical plan as a copy of units of `unit` bytes. Strides, offsets and each lookup's `in_stride` are in bytes.
+    """A canonical plan as a copy of units. Strides, offsets, `unit` and each lookup's `in_stride` are in bytes.
 
     `shape`: number of units along each dimension; at least one dimension. `reads`: False if the plan only writes the fill
     value.
@@ -41,11 +41,7 @@ class Geometry:
 
     @classmethod
     def of(cls, plan: IndexPlan, longest: int) -> Geometry:
-        """Return the geometry of a canonical plan.
-
-        `longest`: bytes of a unit at most. Longer runs become a dimension of words of at most 8 bytes. With 0, elements are
-        units.
-        """
+        """Return the geometry of a canonical plan. `longest`: most bytes of a unit. With 0, elements are units."""
         # An empty plan with lookups has a leading dimension of size 0. Its other dimensions are those of the indices to check.
         kept = slice(1 if plan.empty and plan.lookups else 0, None)
         size = plan.element_bytes
@@ -67,7 +63,7 @@ class Geometry:
         return elements._joined(longest) if longest and elements.reads else elements
 
     def _joined(self, longest: int) -> Geometry:
-        """Join each innermost contiguous run to one unit, or to words if it has more than `longest` bytes."""
+        """Join each innermost contiguous run to one unit, or to words if it is too long."""
         if not self.out_strides[-1] == self.unit == self.in_strides[-1] or self.moves(self.rank - 1):
             return self
         run = self.unit * self.shape[-1]
@@ -84,24 +80,22 @@ class Geometry:
 
     @property
     def rank(self) -> int:
-        """Return the number of dimensions."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @cached_property
     def item(self) -> np.dtype[np.void]:
-        """Return the opaque data type of a unit, such as `V12`. It needs no alignment."""
+        """Opaque data type of a unit, such as `V12`. It needs no alignment."""
         return np.dtype(f"V{self.unit}")
 
     @cached_property
     def word(self) -> np.dtype[np.generic]:
-        """Return the data type for copies of units. NumPy copies integers faster than opaque items."""
+        """Data type for copies of units. NumPy copies integers faster than opaque items."""
         return np.dtype(f"u{self.unit}") if self.unit in WORDS else self.item
 
     @cached_property
     def pitch(self) -> int:
-        """Return the distance in bytes of possible sources. It is less than `unit` if units can overlap, as in sliding
-        windows.
-        """
+        """Distance in bytes of possible sources. It is less than `unit` if units can overlap, as in sliding windows."""
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
@@ -111,12 +105,12 @@ class Geometry:
 
     @cached_property
     def still(self) -> int:
-        """Return the number of leading dimensions up to the last one along which an index changes."""
+        """Number of leading dimensions up to the last one along which an index changes."""
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Return the bytes of all units that have the same indices."""
+        """Bytes of all units that have the same indices."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

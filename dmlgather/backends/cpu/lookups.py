@@ -19,7 +19,7 @@ from dmlgather.backends.cpu.geometry import Geometry
 from dmlgather.plan import Lookup, OutOfBounds, unravel
 
 LARGEST = 2**63 - 1
-"""The largest limit and wrap, and larger than every offset in a buffer."""
+"""The largest limit and wrap. It is larger than every offset in a buffer."""
 Box = tuple[slice, ...]
 """A block of units: for each dimension, a slice with explicit start and stop."""
 
@@ -51,8 +51,7 @@ def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
 class Resolved:
     """The indices of a block after wrap and clamp: positions along the axis, or source addresses.
 
-    `bad`: True for each index out of bounds; None if no index is. `offset`: under RAISE, the smallest offset of a bad index, in
-    elements of the index buffer.
+    `bad`: True for each index out of bounds; None if no index is. `offset`: under RAISE, the smallest offset of a bad index.
     """
 
     values: NDArray[np.integer]
@@ -61,7 +60,7 @@ class Resolved:
 
 
 class LookedUp:
-    """A lookup and its index buffer. `shape`: the leading dimensions; along the others, the index does not change."""
+    """A lookup and its index buffer. `shape`: leading dimensions. Along the others, the index does not change."""
 
     def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
         self.lookup, self.policy = lookup, policy
@@ -113,7 +112,7 @@ class LookedUp:
 
 
 class Addresses:
-    """Source addresses in units of `pitch` bytes from byte `origin` on. `dims`: number of leading dimensions."""
+    """Source addresses of units, in steps of `pitch` bytes from byte `origin` on."""
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
         assert indices is not None
@@ -124,7 +123,7 @@ class Addresses:
         self.lookup_steps = [lookup.in_stride // pitch for lookup in geometry.lookups]
 
     def of(self, box: Box) -> Resolved:
-        """Return the source addresses of a block. Repeated addresses share memory."""
+        """Return the source addresses of a block."""
         total: NDArray[np.integer] = np.array(self.start, np.int64)
         for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
             if step:

@@ -1,4 +1,4 @@
-"""A plan prepared for the CPU. Each call checks the buffers. Then the compiled engine or NumPy executes the plan."""
+"""A plan prepared for the CPU. The compiled engine or NumPy executes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CpuProgram:
     def __init__(
         self, plan: IndexPlan, compiled: Engine | None, *, threads: int = 0, block_units: int = 0, loops: str = ""
     ) -> None:
-        """Prepare a plan by the engine, or by NumPy if it is None. Raise ValueError for limits beyond 64 bits."""
+        """Prepare a plan. Raise ValueError for limits beyond 64 bits. `compiled`: None for NumPy."""
         plan.check_limits()
         self.plan = plan
         self.canonical = canonicalise(plan, plan.element_bytes)  # no wider elements, because buffers may have any alignment
@@ -35,7 +35,7 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """Return `EngineProgram.launch`, or None if NumPy runs the plan. It cannot move Python references."""
+        """`EngineProgram.launch`, or None if NumPy runs the plan. It cannot move Python references."""
         return None if self._engine is None else self._engine.launch
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
@@ -43,16 +43,15 @@ class CpuProgram:
         return None if self._engine is None else self._engine.fast_path(arrays, spans)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan once. Arguments, result and errors are those of `bind`."""
+        """Execute the plan once, like `bind`."""
         return self.bind(data, indices, out)()
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
         """Return a thread-safe function that executes the plan on the buffers' current contents.
 
-        It returns None, or under RAISE the smallest offset of a bad index, in elements; the output is then incomplete. Buffers
-        are
-        one-dimensional and contiguous. Elements have `plan.element_bytes` bytes, indices have `plan.index_type`.
-        Raise ValueError for any other buffer, and TypeError for StringDType and for references that cannot be moved.
+        It returns None, or under RAISE the smallest offset of a bad index, in elements. The output is then incomplete. Buffers
+        are one-dimensional and contiguous. Raise ValueError for other buffers, and TypeError for StringDType and for references
+        that cannot be moved.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:

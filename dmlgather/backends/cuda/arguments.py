@@ -1,4 +1,4 @@
-"""The block of arguments that every kernel takes by value, byte for byte as `cuda_kernels/arguments.cuh` declares it."""
+"""The block of arguments that every kernel takes by value, byte for byte as in `cuda_kernels/arguments.cuh`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LIMIT = 2**31
-"""`magic` divides numbers below this limit by divisors below it."""
 NEAR_LIMIT = 2**14
-"""`odd_magic` divides numbers below this limit by divisors up to it."""
 
 
 def magic(divisor: int) -> tuple[int, int]:
     """Return a 32-bit multiplier and a shift so that n // divisor == (n * multiplier) >> shift for every 0 <= n < 2**31.
 
     With shift = 31 + ceil(log2 divisor) and multiplier = ceil(2**shift / divisor), the excess e = multiplier * divisor -
-    2**shift is below 2**(shift - 31). So n * e < 2**shift, and the quotient is never too large. This also holds for divisor 1.
-    Example: divisor 3 has shift 33 and multiplier 2863311531; the excess is 1.
+    2**shift is below 2**(shift - 31). So n * e < 2**shift, and the quotient is never too large. Example: divisor 3 has shift 33
+    and multiplier 2863311531; the excess is 1.
     """
     if not 0 < divisor < LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {LIMIT - 1}")
@@ -30,11 +28,9 @@ def odd_magic(divisor: int) -> int:
     """Return a multiplier so that n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
 
     The exact quotient q = (2 * n + 1) / (2 * divisor) lies between n / divisor and the next integer, and at least 1 / (2 *
-    divisor)
-    below it, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up. With e = multiplier * divisor -
-    2**31, q
-    grows by (2 * n + 1) * e / (divisor * 2**32). Here 2 * n + 1 < 2**15 and e < divisor <= 2**14, so q grows by less than
-    1 / (2 * divisor). Example: divisor 3 has multiplier 715827883, and e = 1.
+    divisor) below it, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up. With e = multiplier *
+    divisor - 2**31, q grows by (2 * n + 1) * e / (divisor * 2**32). Here 2 * n + 1 < 2**15 and e < divisor <= 2**14, so q grows
+    by less than 1 / (2 * divisor). Example: divisor 3 has multiplier 715827883, and e = 1.
     """
     if not 0 < divisor <= NEAR_LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {NEAR_LIMIT}")
@@ -80,22 +76,20 @@ LAYOUT: tuple[tuple[str, str], ...] = (
     ("far_lookup", "48s"),
     ("far_index_step", "24s"),
 )
-"""Fields of `Arguments` in order, with their formats for the module struct. A test compares them with the compiler's
-offsets.
-"""
+"""Fields of `Arguments` in order, with their formats for the module struct."""
 
 POINTERS = struct.Struct("<4Q")
-"""The fields `in`, `indices`, `out` and `first_bad`, at offset 0. Every launch writes them."""
+"""The first four fields. Every launch writes them."""
 CONSTANTS = struct.Struct("<Q")
-"""The field `table`. It is written only once."""
+"""The field `table`, which is written only once."""
 CONSTANTS_OFFSET = POINTERS.size
 
 MAX_DIMENSIONS, MAX_LOOKUPS = 6, 3
-"""Maximum number of thread dimensions and lookups of the specialised kernels."""
+"""Most thread dimensions and lookups of the specialised kernels."""
 NEAR_DIMENSIONS, NEAR_LOOKUPS = 4, 2
-"""Number of entries in the fields `dimension` and `lookup`. The fields `far_…` hold all others."""
+"""Entries in the fields `dimension` and `lookup`. The fields `far_…` hold all others."""
 MAX_TILED = 6
-"""Maximum number of dimensions of a tile."""
+"""Most dimensions of a tile."""
 
 _BLOCK = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _DIMENSION = struct.Struct("<3I2i2i")
@@ -109,7 +103,7 @@ _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 class Dimension(NamedTuple):
-    """A thread dimension. The steps are bytes from one coordinate to the next; `index_steps` has one for each lookup."""
+    """A thread dimension. Steps are bytes from one coordinate to the next; `index_steps` has one for each lookup."""
 
     size: int
     out_step: int = 0
@@ -117,7 +111,7 @@ class Dimension(NamedTuple):
     index_steps: tuple[int, ...] = ()
 
     def fits(self) -> bool:
-        """Return True if all steps fit into the 32 bits that specialised kernels have for them."""
+        """Return True if all steps have at most 32 bits, for specialised kernels."""
         steps = (self.out_step, self.in_step, *self.index_steps)
         return min(steps) >= -(2**31) and max(steps) < 2**31
 
@@ -131,18 +125,12 @@ class Dimension(NamedTuple):
         return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
-        """Return the C struct `TableDimension`, for a general kernel or a tile kernel.
-
-        `last`: a power of two, added to the form number of tiles that are last along this dimension and may be smaller.
-        """
+        """Return the C struct `TableDimension`. `last`: added to the form number of tiles that are last along the dimension."""
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup of a plan. Steps and offsets are in bytes.
-
-    `walk`: distance between the indices of two consecutive elements that one thread moves.
-    """
+    """A lookup of a plan, in bytes. `walk`: from the index of an element to that of the thread's next element."""
 
     offset: int
     walk: int
@@ -152,11 +140,11 @@ class LookupBytes(NamedTuple):
     signed: bool
 
     def fits(self) -> bool:
-        """Return True if limit, wrap and step fit into the 32 bits that specialised kernels have for them."""
+        """Return True if limit, wrap and step have at most 32 bits, for specialised kernels."""
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
-        """Return the C struct `Lookup`. Limit and wrap must be below 2^63 (`work.COUNTABLE`)."""
+        """Return the C struct `Lookup`. Limit and wrap must be below `COUNTABLE`."""
         last = self.limit - 1
         below = 0 if self.signed else last
         return _LOOKUP.pack(self.offset, self.walk, self.wrap, last, below, self.in_step)
@@ -164,7 +152,7 @@ class LookupBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The C struct `Staging` of `arguments.cuh`. `team`: number of threads in a team."""
+    """The C struct `Staging` of `arguments.cuh`, with `team` as a number of threads."""
 
     columns: int
     row_bytes: int
@@ -180,7 +168,7 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class PackedRuns:
-    """Runs of bytes that lie one after the other in the output. `steps`: number of 16-byte vectors per thread."""
+    """Runs of bytes that lie one after the other in the output. `steps`: 16-byte vectors per thread."""
 
     run_bytes: int
     count: int
@@ -227,7 +215,7 @@ class TileForm(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of one launch, except its pointers, in bytes. The fastest dimension comes first."""
+    """The arguments of one launch, except its pointers. The fastest dimension comes first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int

@@ -1,4 +1,4 @@
-"""Words in device memory that receive the smallest offset of a bad index. A program has one word for each stream."""
+"""Words in device memory that receive the smallest offset of a bad index, one for each stream of a program."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dmlgather.backends.cuda.driver import DeviceMemory, require
 from dmlgather.backends.devices import PER_THREAD
 
 WORDS = 32
-"""Maximum number of streams that have a word of a program at the same time."""
+"""Most streams that have a word of a program at the same time."""
 NOTHING_BAD = b"\xff" * 8
-"""Value of a word if no index was bad: the largest 64-bit offset."""
+"""The largest 64-bit offset."""
 
 
 class BadWord:
-    """The word for launches on one stream. When this object is deleted, another stream may get the word."""
+    """The word for launches on one stream. It becomes free when this object is deleted."""
 
     def __init__(self, words: BadWords, address: int, event: Any) -> None:
         self.address, self._event = address, event
@@ -27,9 +27,8 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record an event after a launch on `stream` that writes the word.
-
-        In a graph capture, keep the word instead, because the graph may run at any time.
+        """Record an event after a launch that writes the word. In a graph capture, keep the word: the graph may run at any
+        time.
         """
         if self._captured:
             return
@@ -44,17 +43,14 @@ class BadWords:
     """The words of one program, and their assignment to streams.
 
     The last `WORDS` streams keep their words. A word goes to another stream after its last launch has run and the outcome of
-    this
-    launch is deleted. So few words are enough for any number of streams, and no call waits for the GPU. A word that a captured
-    graph
-    writes is kept as long as the program.
+    this launch is deleted. So few words are enough for any number of streams, and no call waits for the GPU.
     """
 
     def __init__(self, device: int) -> None:
         cupy = require(device)
         self.runtime, self._cuda, self._device = cupy.cuda.runtime, cupy.cuda, device
         self.free = deque[tuple[int, Any]]()
-        """Free words, each with its address and the event after its last launch, or None."""
+        """Address of each free word, and the event after its last launch, or None."""
         self.pinned: list[BadWord] = []
         self._of: OrderedDict[tuple[int, int], BadWord] = OrderedDict()
         self._last: tuple[tuple[int, int], BadWord] | None = None
@@ -68,7 +64,7 @@ class BadWords:
             return self._of.get(_key(stream))
 
     def reset(self, stream: int) -> BadWord:
-        """Set the stream's word to `NOTHING_BAD` by a memset on the stream, and return the word."""
+        """Set the stream's word to `NOTHING_BAD` by a memset on the stream, and return it."""
         key, last = _key(stream), self._last
         word = last[1] if last is not None and last[0] == key else self._recent(key)
         self.runtime.memsetAsync(word.address, NOTHING_BAD[0], len(NOTHING_BAD), stream)
@@ -99,7 +95,6 @@ class BadWords:
         return BadWord(self, address, event)
 
     def _grow(self) -> tuple[int, Any]:
-        """Allocate `WORDS` words and return one. The others are used first."""
         chunk = DeviceMemory(NOTHING_BAD * WORDS, self._device)
         self._chunks.append(chunk)
         self.free.extendleft((chunk.pointer + len(NOTHING_BAD) * number, None) for number in range(WORDS))

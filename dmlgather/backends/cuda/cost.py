@@ -3,9 +3,8 @@
 The cost is a sum of three terms: SECTOR_CYCLES for each sector that memory moves, one cycle for each cache line that a request
 looks up, and one cycle for ISSUED instructions. The model assumes that the three do not overlap.
 
-Span kernels and element kernels move the same sectors, so `span_cost` and `element_cost` have only lines and instructions. Both
-are for 512 bytes of output: a vector of 16 bytes for each thread of a warp. docs/kernels.md ("Choosing a kernel") has the
-derivation.
+Span kernels and element kernels move the same sectors, so `span_cost` and `element_cost` have only lines and instructions, for
+512 bytes of output. docs/kernels.md ("Choosing a kernel") has the derivation.
 """
 
 from __future__ import annotations
@@ -22,34 +21,32 @@ WARP = 32
 SECTOR_CYCLES = 1.7
 """Cycles of a multiprocessor per sector, if 132 multiprocessors at 1.7 GHz share 4.3 TB/s: 132 * 1.7e9 / (4.3e12 / 32)."""
 SECTOR_ALONE = 0.5
-"""Cycles per sector if only one multiprocessor uses the memory: 64 bytes per cycle. Assumed."""
+"""Cycles per sector if only one multiprocessor uses the memory. Assumed."""
 ISSUED = 4
 """Instructions that a multiprocessor issues per cycle."""
 REQUEST_BYTES = 512
-"""Bytes of output that a warp stores at once by vectors of 16 bytes."""
+"""Bytes that a warp stores at once by vectors of 16 bytes."""
 CHUNK_BYTES = 4 * REQUEST_BYTES
-"""Bytes of output that a warp of a span kernel moves. The kernel is faster if they lie in one run."""
+"""Bytes of output of a warp of a span kernel. The kernel is faster if they lie in one run."""
 
 
 SLICED_SPANS, GATHERED_SPANS = (33, 108, 76), (37, 123, 85)
-"""Instructions of a warp for 512 bytes of a slice and of a gather: in one run, in several runs, and more if a run ends in them.
+"""Instructions of a warp for 512 bytes of a slice and of a gather: in one run, in several runs, and more if a run ends.
 
 Counted in the machine code (sm_90) of `span_d3` and `span_d2_k1_i8_clamp`.
 """
 SPAN_LINES, SEAM_LINES = 14.0, 3.3
-"""Cache lines that a warp looks up for 512 bytes of output, and more for each end of a run in these bytes.
+"""Cache lines that a warp looks up for 512 bytes of output, and more for each end of a run.
 
 Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512
 / 202 * 3.3 = 22.4.
 """
 
 SLICED_ELEMENTS, GATHERED_ONCE, GATHERED_EACH = (14, 3.4), (14.25, 3.9), (29, 3.8)
-"""Instructions of a warp for 32 elements, and cache lines: for a slice, and for indices resolved once or for each element.
+"""Instructions and cache lines of a warp for 32 elements: of a slice, with indices resolved once, and for each element.
 
-A thread moves eight elements. Instructions are counted in machine code (sm_90) of `copy_d3_e2` and
-`gather_d2_k1_e2_i8_clamp_…`.
-Lines are counted by interpreting PTX with random rows of 82 to 10,246 bytes. One more is assumed, because walks along a run
-store partial sectors.
+Instructions are counted in machine code (sm_90). Lines are counted by interpreting PTX with random rows of 82 to 10,246 bytes.
+One more is assumed, because walks along a run store partial sectors.
 """
 
 
@@ -71,26 +68,23 @@ def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
 START, EACH, RESOLVED = 62.0, 6.3, 13.0
 """Instructions of a thread: before its first element, for each element, and for each index that it resolves.
 
-Fitted to counts in machine code: 112 (62 + 8 * 6.3) for 8 elements in `copy_d3_e4`, 87 for 4 elements in `copy_d3_e16`, and 140
-for 4 elements in `gather_d2_k1_e4_i8_clamp_each`.
+Fitted to counts: 112 (62 + 8 * 6.3) for 8 elements in `copy_d3_e4`, 87 for 4 elements in `copy_d3_e16`, and 140 for 4 elements
+in `gather_d2_k1_e4_i8_clamp_each`.
 """
 FURTHER_DIMENSION = 20.0
-"""More instructions of a thread for each dimension after the fourth. `copy_d6_e16` has 24 more than `copy_d4_e16`."""
+"""Instructions of a thread for each dimension after the fourth. `copy_d6_e16` has 24 more than `copy_d4_e16`."""
 GENERAL_START = 400.0
-"""Instructions of a thread of a general kernel before its first element."""
+"""`START` of a general kernel."""
 TILE, TILE_DIMENSION, TILE_UNIT, TILE_ELEMENT = 40.0, 20.0, 4.0, 2.0
-"""Instructions of a thread for each tile, for each dimension along which tiles lie, for each load or store, and for each
-element
-that it reads from shared memory. Estimated from the machine code of `tiles_e4_l4_s4`.
-"""
+"""Instructions of a thread for each tile, each dimension of tiles, each load or store, and each element. Estimated."""
 TILE_PLACE = 20.0
-"""Instructions of a thread to compute the position of one element in shared memory, once per block. Estimated like `TILE`."""
+"""Instructions to compute an element's position in shared memory, once per block. Estimated."""
 
 
 class RunCost(NamedTuple):
     """The accesses of a tile kernel to the input (or to the output) of a tile.
 
-    `run`: bytes of a stretch of adjacent elements. `times`: how often each byte of a run is moved; above 1 if windows overlap.
+    `run`: bytes of a stretch of adjacent elements. `times`: how often each byte is moved; above 1 if windows overlap.
     `aligned`: number of bytes that divides the lengths and addresses of all runs. `unit`: bytes of a load or store.
     `stored`: True for the output. A stored sector counts once per request of a warp, a loaded sector counts once.
     `whole`: True if requests begin and end at sector boundaries.
@@ -117,9 +111,8 @@ def tile_cost(
 ) -> float:
     """Return the estimated cycles of a multiprocessor for each element of a tile.
 
-    `most_bytes`: bytes of the largest tile that the kernel can move. Smaller tiles take as many instructions.
-    `read_bytes`: bytes of a read from shared memory. `dimensions`: number of dimensions along which tiles lie.
-    `tiles`: number of tiles that a block moves. `idle`: factor for launches with fewer blocks than multiprocessors.
+    `most_bytes`: bytes of the largest tile of the kernel. Smaller tiles take as many instructions. `read_bytes`: bytes of a
+    read from shared memory. `dimensions`: number of dimensions along which tiles lie. `tiles`: number of tiles of a block.
     """
     elements = tile_bytes / element_bytes
     instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / read_bytes

@@ -38,7 +38,7 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""Meaning of the parts `d3`, `k2`, … of a kernel's name: the noun that the number counts, and the text after it."""
+"""Meaning of the parts `d3`, `k2`, … of a kernel's name: what the number counts, and the text after it."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
@@ -56,9 +56,7 @@ def _parts(name: str) -> Iterator[tuple[str, str]]:
 
 
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """Return a text with the kernels for `plan` and their launches on an assumed GPU. `alignment`: of all pointers, in
-    bytes.
-    """
+    """Return a text with the launches for `plan` on an assumed GPU."""
     try:
         return describe_launches(launches_for(plan, alignment))
     except ValueError as error:

@@ -20,20 +20,20 @@ from dmlgather.backends.cuda.variants import Variant
 from dmlgather.files import shipped
 
 OPTIONS = ("-std=c++17",)
-"""NVRTC's options for every kernel, in addition to the architecture."""
+"""NVRTC's options, in addition to the architecture."""
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _ENTRY = re.compile(r"^[A-Z]+\((\w+)\b.*\)$")
 
 
 def kernel_folder() -> Path:
-    """Return the path of the folder `cuda_kernels`: in the installed wheel, or else in the checkout."""
+    """Return the folder `cuda_kernels` of the installed wheel, or else of the checkout."""
     return shipped("cuda_kernels")
 
 
 @functools.cache
 def unit_source(unit: str) -> str:
-    """Return the text of a `.cu` file with its headers included, because the text is the key of CuPy's kernel cache."""
+    """Return a `.cu` file with its headers included, because the text is the key of CuPy's cache."""
     seen: set[str] = set()
 
     def expanded(name: str) -> str:
@@ -51,7 +51,7 @@ def unit_source(unit: str) -> str:
 
 
 def kernel_source(variant: Variant) -> str:
-    """Return the source text of one kernel: its `.cu` file without the other kernels, to compile only one."""
+    """Return a kernel's `.cu` file without the other kernels, to compile only one."""
     lines = unit_source(variant.unit).splitlines()
     kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
     if variant.line not in kept:
@@ -105,7 +105,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
 
 
 class Nvrtc(NamedTuple):
-    """NVRTC's version, and the path of its library; None if the system does not list loaded libraries."""
+    """NVRTC's version and library. `file`: None if the system does not list loaded libraries."""
 
     version: wheels.Version
     file: str | None
@@ -115,7 +115,7 @@ class Nvrtc(NamedTuple):
 
 
 def nvrtc() -> Nvrtc:
-    """Return the NVRTC that CuPy compiles with. Raise DeviceError if there is none, or no usable GPU."""
+    """Return the NVRTC that CuPy compiles with. Raise DeviceError if there is none."""
     try:
         major, minor = require(0).cuda.nvrtc.getVersion()
     except DeviceError:
@@ -138,13 +138,13 @@ def multiprocessor_count(device: int) -> int:
 
 
 def shared_limit(device: int) -> int:
-    """Return the maximum bytes of shared memory of a block, for a kernel that opts in to more than the default."""
+    """Return the most bytes of shared memory of a block, for a kernel that opts in."""
     runtime = require(device).cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
 
 
 _REFUSED = re.compile(r"CUDA_ERROR_\w*(PTX|IMAGE|BINARY)")
-"""Errors about a kernel that NVRTC has compiled: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, …"""
+"""CUDA_ERROR_UNSUPPORTED_PTX_VERSION, _INVALID_IMAGE, …: errors about a kernel that NVRTC has compiled."""
 _CAPTURING = re.compile("stream_?capture|stream is capturing|graph is captured", re.IGNORECASE)
 _BEFORE_A_CAPTURE = (
     "the first call for arrays of such types and layouts compiles or loads kernels: make such a call, or call prepare, before "
@@ -166,7 +166,7 @@ def preparing() -> Iterator[None]:
 
 
 def refuse_waiting(error: RuntimeError, remedy: str) -> None:
-    """Raise DeviceError if `error` says that waiting for the GPU is not allowed during a graph capture."""
+    """Raise DeviceError if `error` says that the GPU cannot be waited for during a graph capture."""
     if _CAPTURING.search(str(error)):
         raise DeviceError(
             f"waiting for the GPU is not possible while a graph is captured ({_first_line(error)}); {remedy}"
@@ -217,7 +217,7 @@ def kernel(variant: Variant, device: int) -> Any:
 
 
 class DeviceMemory:
-    """A piece of device memory outside of any memory pool. Freeing it waits for the kernels that read it."""
+    """Device memory outside of any memory pool. Freeing it waits for the kernels that read it."""
 
     def __init__(self, content: bytes, device: int) -> None:
         cupy = require(device)
@@ -231,7 +231,7 @@ class DeviceMemory:
 
 
 def read_bytes(pointer: int, count: int, device: int, stream: int | None = None) -> bytes:
-    """Wait for a stream, or for the whole device if it is None, and return bytes from a device address."""
+    """Wait for a stream, or without one for the device, and return bytes at a device address."""
     cupy = require(device)
     runtime = cupy.cuda.runtime
     host = ctypes.create_string_buffer(count)

@@ -1,4 +1,4 @@
-"""Planning of the kernel launches that execute a plan, by a table of kernel families in order of preference.
+"""The kernel launches that execute a plan, by a table of kernel families in order of preference.
 
 A family's launch is correct for any `Work` that the family accepts; `general` accepts all. This module does not use CuPy, so
 tests run its launches in an interpreter.
@@ -21,14 +21,14 @@ from dmlgather.backends.cuda.work import Work, check_rank
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 MULTIPROCESSORS = 132
-"""Number of multiprocessors that is assumed if the GPU is not known."""
+"""Assumed for an unknown GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """Kernels that move elements in the same way, such as by tiles. `why`: the reason that `explain` prints.
 
-    `launch`: function that returns one launch for a `Work`, or None if the family does not accept it or needs more threads.
+    `launch`: function that returns one launch for a `Work`, or None.
     """
 
     name: str
@@ -54,12 +54,11 @@ def launches_for(
     *,
     specialise: bool = True,
 ) -> tuple[Launch, ...]:
-    """Return the launches that execute `plan` for input and output pointers that are multiples of `alignment` bytes.
+    """Return the launches that execute `plan`. `alignment`: of input and output pointers, in bytes.
 
-    `multiprocessors`, `shared_bytes` (of a block, at most): properties of the GPU. `specialise`: False to use only the general
-    kernels. Raise ValueError if the plan is beyond the kernels' limits, if a CLAMP or PROMISE plan indexes an axis of size 0,
-    or if
-    the alignment is too small to write the fill value.
+    `shared_bytes`: most bytes of a block. `specialise`: False to use only the general kernels.
+    Raise ValueError if the plan is beyond the kernels' limits, if a CLAMP or PROMISE plan indexes an axis of size 0, or if the
+    alignment is too small to write the fill value.
     """
     plan.check_limits()
     plan = canonicalise(plan, alignment)
@@ -74,7 +73,7 @@ def launches_for(
 
 
 def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
-    """Yield the launch of `work`, or the launches of its halves if `launch` returns None."""
+    """Yield the launch of `work`, or the launches of its halves if there is none."""
     if whole := launch(work):
         yield whole
     else:
@@ -115,7 +114,7 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
     """Return a launch of the kernel with the fewest thread dimensions that suffice, or None.
 
-    `variants`: a kernel that resolves its indices for each element, and one that resolves them once per thread.
+    `variants`: kernels that resolve their indices for each element, and once per thread.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):

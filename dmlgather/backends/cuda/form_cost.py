@@ -1,6 +1,6 @@
-"""Estimated cost of a launch form, in the unit of `cost.py`: instructions, and the sectors and lines that one block touches.
+"""Estimated cost of a launch form: instructions, and the sectors and lines that one block touches.
 
-Counting takes time. So a form is excluded early if a lower bound of its cost is above the cost of some other form or of tiles.
+Counting takes time. So a form is excluded early if a lower bound of its cost is above the cost of another form or of tiles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _THREADS, _ONES = np.arange(BLOCK), np.ones(BLOCK, np.int64)
 _SECTOR, _LINE = np.array(SECTOR), np.array(LINE)  # NumPy compares arrays faster with an array than with a Python int
 
 SCRAMBLE = 0x9E3779B1
-"""Multiplier of Knuth's hash (2^32 / golden ratio), which turns an index's address into a pseudo-random value."""
+"""Multiplier of Knuth's hash (2^32 / golden ratio), which turns an address into a pseudo-random index."""
 
 
 def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float = inf) -> float:
@@ -32,8 +32,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     Only a block in the middle of the launch is counted. A loaded sector counts once per block, because the L1 cache keeps it. A
     stored sector counts once per request of a warp. Indices are assumed to be random.
     `start`: instructions of a thread before its first element. `enough`: counting stops when the cost reaches this value. The
-    result
-    is then a lower bound, and at least `enough`.
+    result is then a lower bound, and at least `enough`.
     """
     if form.cost is not None and start == START:
         return form.cost
@@ -67,7 +66,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
 
 
 def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> float:
-    """Return a lower bound of `form_cost`, without counting sectors. `loaded`: from `_least_loaded`."""
+    """Return a lower bound of `form_cost`, without counting sectors."""
     size, elements = work.element_bytes, BLOCK * form.moved
     stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
     return (_issued(start, elements, 0) + stored * form.moved + loaded) / elements
@@ -97,10 +96,10 @@ def _alike(form: LaunchForm) -> bool:
 
 
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
-    """Return a lower bound of the number of sectors (or lines) that `among` adjacent threads read in one step of a walk.
+    """Return a lower bound of the number of sectors (or lines) that adjacent threads read in one step of a walk.
 
-    `walk`: step and size of the walked dimension. Threads that differ along the first dimensions read different sectors if all
-    addresses along these dimensions and the walk are at least `unit` bytes apart.
+    Threads that differ along the first dimensions read different sectors if all addresses along these dimensions and the walk
+    are at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -112,7 +111,7 @@ def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, i
 
 
 def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
-    """Return True if any two addresses are at least `unit` bytes apart. `moves`: (step in bytes, size) of each dimension."""
+    """Return True if any two addresses are at least `unit` bytes apart. `moves`: (step in bytes, size) of dimensions."""
     extent = unit
     for step, size in sorted([(abs(step), size) for step, size in moves]):
         if step < extent and size > 1:
@@ -122,17 +121,14 @@ def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
 
 
 def _issued(start: float, elements: int, resolved: int) -> float:
-    """Return the cycles for the instructions of a block."""
     return (start * BLOCK + EACH * elements + RESOLVED * resolved) / WARP / ISSUED
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
     """Return the addresses that the threads of the middle block access in their first step.
 
-    First result: rows of BLOCK addresses, for the output, for the input, and for each lookup's indices. Second result: True for
-    each
-    row that is monotonic. Third result: True for each thread that walks; None if all threads do, or if no thread of the launch
-    does.
+    The addresses have rows: the output, the input, and each lookup's indices. Second result: True for each row that is
+    monotonic. Third result: True for each thread that walks; None if all threads do, or if no thread of the launch does.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
@@ -164,7 +160,7 @@ def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDAr
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
-    """Return True if addresses rise or fall monotonically. `moves`: (step, size) of each dimension, fastest first."""
+    """Return True if addresses rise or fall monotonically. `moves`: (step, size) of dimensions, fastest first."""
     extent = sign = 0
     for step, size in moves:
         if abs(step) < extent or step * sign < 0:
@@ -177,8 +173,8 @@ def _in_order(moves: list[tuple[int, int]]) -> bool:
 def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
     """Return the cycles for the sectors that a block loads and the lines that its warps look up.
 
-    `places`: the address that each thread reads in its first step. `ordered`: True if these addresses are monotonic.
-    `times`: number of steps that a thread takes. `step`: bytes from one step to the next.
+    `places`: the address that each thread reads in its first step. `ordered`: True if these are monotonic. `times`: number of
+    steps of a thread. `step`: bytes from one step to the next.
     """
     warps, block = (places, places) if ordered else (_in_warps(places), np.sort(places))
     rounds, repeated, merged = 1, times, False
@@ -206,19 +202,16 @@ def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
-    """Return each address XOR the previous one.
-
-    Two addresses lie in different sectors of 32 bytes if the result is at least 32. Example: 0x1f ^ 0x20 = 0x3f.
-    """
+    """Return each address XOR the previous one. It is at least 32 if they lie in different sectors: 0x1f ^ 0x20 = 0x3f."""
     changes: NDArray[Any] = places[..., 1:] ^ places[..., :-1]
     return changes
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Return the number of sectors or lines of `unit` bytes that warps touch, summed over all warps.
+    """Return the number of sectors or lines that warps touch, for the `_changes` of addresses in order.
 
-    `changes`: from `_changes`, for addresses in order. The first thread of a warp always counts. Any other thread counts if its
-    sector or line differs from that of the previous thread. No element crosses the end of a sector.
+    The first thread of a warp always counts. Any other thread counts if its sector or line differs from that of the previous
+    thread. No element crosses the end of a sector.
     """
     other = changes >= unit
     first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)

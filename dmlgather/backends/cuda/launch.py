@@ -1,4 +1,4 @@
-"""Data of one kernel launch, and its arguments, made from a `Work` and a launch form. This module does not use CuPy."""
+"""Data of one kernel launch, and its arguments. This module does not use CuPy."""
 
 from __future__ import annotations
 
@@ -10,23 +10,17 @@ from dmlgather.backends.cuda.variants import BLOCK, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
 MAX_THREADS = 2**31 - 1
-"""Maximum number of threads of one launch, or of blocks for kernels that count blocks."""
+"""Most threads of one launch, or most blocks for kernels that count blocks."""
 DEFAULT_SHARED = 48 * 1024
-"""Maximum bytes of shared memory of a block, for a kernel that does not opt in to more."""
+"""Most bytes of shared memory of a block that does not opt in to more."""
 SHARED_BYTES = 227 * 1024
-"""Maximum bytes of shared memory of a block after opting in: the limit of sm_90 and sm_100, if the GPU is not known.
-
-sm_80 allows 163 KB, sm_75 allows 64 KB, and sm_86, sm_89 and sm_120 allow 99 KB (NVIDIA's CUDA programming guide).
-"""
+"""Most bytes of shared memory of a block after opting in: the limit of sm_90 and sm_100, if the GPU is not known."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system reserves for each block, from sm_80 on."""
 
 
 class LaunchTarget(NamedTuple):
-    """Properties of pointers and GPU. `alignment`: number of bytes that divides all pointers.
-
-    `shared_bytes`: maximum bytes of shared memory of a block after opting in.
-    """
+    """Properties of pointers and GPU. `alignment`: of all pointers. `shared_bytes`: most bytes of a block after opting in."""
 
     alignment: int
     multiprocessors: int
@@ -36,13 +30,9 @@ class LaunchTarget(NamedTuple):
 class Launch(NamedTuple):
     """One kernel launch.
 
-    `grid`: number of blocks. `block`: number of threads in a block. `arguments`: the argument block with null pointers.
-    `table`: bytes that the kernel reads from device memory, through the pointer `table` of its arguments.
-    `input_in_table`: byte offset in `table` of the input, a fill value; None to read the caller's input.
-    `shared_bytes`: bytes of dynamic shared memory of a block.
-    For `explain`: `why`: the reason for this kernel. `along`: size of the walked dimension, or 0. `box`: sizes of a tile,
-    slowest
-    dimension first.
+    `grid`: number of blocks. `block`: threads of a block. `arguments`: with null pointers. `table`: bytes that the kernel reads
+    from device memory. `input_in_table`: byte offset there of the input, a fill value; None for the caller's input.
+    For `explain`: `along`: size of the walked dimension, or 0. `box`: sizes of a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -82,7 +72,7 @@ def arguments_of(work: Work, form: LaunchForm) -> Arguments:
 
 
 def work_arguments(work: Work) -> dict[str, Any]:
-    """Return those arguments of a launch that depend only on `work`, by name."""
+    """Return the arguments of a launch that depend only on `work`, by name."""
     return {
         "lookups": work.lookups,
         "in_offset": work.in_offset,
@@ -95,7 +85,7 @@ def work_arguments(work: Work) -> dict[str, Any]:
 
 
 def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
-    """Return a launch with `arguments.threads` threads, or None if one launch cannot have so many."""
+    """Return a launch, or None if it would have too many threads."""
     if not launchable(arguments.threads):
         return None
     general, blocks = variant.kind in (KernelKind.GENERAL, KernelKind.CHECK), -(-arguments.threads // BLOCK)

@@ -2,8 +2,7 @@
 
 With U elements per thread, the walked dimension of size n is cut into U chunks of `full` elements each, n // U or slightly
 fewer. The thread at chunk coordinate c < full moves elements c, c + full, …, so neighbouring threads access neighbouring
-memory. Each remaining element has its own thread, at chunk coordinates from `full` on. Thread dimensions have the order of the
-output in memory, and the chunk coordinate takes the place of the walked dimension. Example: n = 10 and U = 4 give full = 2.
+memory. Each remaining element has its own thread, at chunk coordinates from `full` on. Example: n = 10 and U = 4 give full = 2.
 Thread 0 moves elements 0, 2, 4 and 6, thread 1 moves elements 1, 3, 5 and 7, thread 2 moves element 8, and thread 3 element 9.
 """
 
@@ -19,22 +18,21 @@ from dmlgather.backends.cuda.form_cost import form_cost
 from dmlgather.backends.cuda.work import Work
 
 THREADS_PER_MULTIPROCESSOR = 1024
-"""Threads that must remain per multiprocessor if threads walk: half of those that it can hold. Assumed."""
+"""Fewest threads per multiprocessor if threads walk: half of those that it can hold. Assumed."""
 ROUNDED = 16
 """A chunk of at least this many cache lines, or else sectors, is shortened to whole lines or sectors.
 
-Warps then store whole lines or sectors, and at most a sixteenth of the elements have their own thread.
+At most a sixteenth of the elements then have their own thread.
 """
 
 
 class LaunchForm(NamedTuple):
-    """A distribution of a Work's elements over threads: the thread dimensions, fastest first, and the walked dimension.
+    """A distribution of elements over threads: the thread dimensions, fastest first, and the walked dimension.
 
     `walked`: its size, and the bytes from one element of a thread to its next element. `chunk`: index in `dimensions` of the
-    chunk
-    coordinate. `full`: threads with a smaller chunk coordinate walk. Any other thread moves one element.
-    `invariant`: True if the indices do not change along the walked dimension, so a thread resolves them once.
-    `moved`: number of elements that a walking thread moves. `cost`: from `form_cost`, or None if there was no other form.
+    chunk coordinate. `full`: threads with a smaller chunk coordinate walk. `invariant`: True if the indices do not change along
+    the walk.
+    `moved`: number of elements of a walking thread. `cost`: None if there was no other form.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -47,12 +45,12 @@ class LaunchForm(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """Return the number of threads of the launch."""
+        """Number of threads of the launch."""
         return prod([dim.size for dim in self.dimensions])
 
     @property
     def along(self) -> int:
-        """Return the size of the walked dimension; 0 if no thread walks."""
+        """Size of the walked dimension; 0 if no thread walks."""
         return self.walked.size if self.full else 0
 
     def padded(self, count: int) -> LaunchForm:
@@ -64,7 +62,7 @@ class LaunchForm(NamedTuple):
 
 
 class _Last:
-    """Cache of one result. Several families may need the form of the same work, one after the other."""
+    """Cache of one result, because several families need the form of the same work."""
 
     entry: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
 
@@ -75,7 +73,7 @@ _last = _Last()
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """Return the cheapest launch form for `work`. A walk must leave enough threads for the GPU.
 
-    `unroll`: elements that a walking thread moves if indices change along the walk, and if they do not.
+    `unroll`: elements of a walking thread if indices change along the walk, and if they do not.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"
@@ -120,7 +118,6 @@ def _form(dims: Sequence[Dimension], axis: int, full: int, count: int) -> Launch
 
 
 def _full(dim: Dimension, count: int) -> int:
-    """Return the number of threads along a walked dimension that move `count` elements each."""
     full = dim.size // count
     for unit in (LINE, SECTOR):
         whole = unit // gcd(unit, dim.out_step)

@@ -1,4 +1,4 @@
-"""Facts that NVIDIA's driver reports about itself and its GPUs. Neither CuPy nor the CUDA toolkit is needed."""
+"""Facts that NVIDIA's driver reports. Neither CuPy nor the CUDA toolkit is needed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
 
 @dataclass(frozen=True)
 class _Container:
-    """A container runtime, such as Docker: how to recognise it, and how to give a container a GPU.
+    """A container runtime: how to recognise it, and how to start a container with a GPU.
 
-    `start`: the way to start a container with a GPU. `variable`: an environment variable in a container.
-    `files`: files in a container, without the leading "/". `group`: regular expression for the control group of a process.
+    `files`: without the leading "/". `group`: regular expression for the control group of a process.
     """
 
     name: str
@@ -69,10 +68,7 @@ class NvidiaGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The installed NVIDIA driver. `cuda`: the newest CUDA version that it supports ("13.0").
-
-    `error`: the reason why no GPU can be used; None if one can.
-    """
+    """The installed NVIDIA driver. `cuda`: its newest CUDA version ("13.0"). `error`: the reason why no GPU can be used."""
 
     cuda: str | None
     gpus: tuple[NvidiaGpu, ...]
@@ -80,7 +76,7 @@ class Driver:
 
 
 def remedy(driver: Driver) -> str:
-    """Return what the user can do about the driver's error. In a container, it is another command to start it."""
+    """Return what the user can do about the driver's error."""
     container = next((container for container in _CONTAINERS if _runs_in(container)), None)
     if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
         return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"
@@ -120,7 +116,7 @@ def ask() -> Driver:
 
 
 def device_of(stream: int) -> int | None:
-    """Return the number of the GPU of the stream at this address, or None if the driver does not know the stream."""
+    """Return the number of a stream's GPU, or None if the driver does not know the stream."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

@@ -32,7 +32,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 _Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
 """Function that launches a kernel for the addresses of input, indices, output, word and stream."""
 _Bound: TypeAlias = Callable[..., BadWord | None]
-"""Function that launches all kernels of a program on a stream. Under RAISE, it returns the stream's word."""
+"""Function that launches all kernels of a program on a stream."""
 
 _NOT_RAISING = (
     "a call that raises an IndexError waits: capture a call with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
@@ -43,12 +43,10 @@ _NOT_RAISING = (
 class CudaProgram:
     """A plan prepared for GPU number `device`. It is thread-safe.
 
-    Under RAISE, launches report bad indices by a *word*: 8 bytes of device memory that receive the smallest offset of a bad
-    index. Each stream has a word.
-    `alignment`: number of bytes that divides the input and output pointers. `multiprocessors`: for tests. With 0, even the
-    smallest
-    plans use walking threads and staged rows.
-    The constructor raises DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
+    Under RAISE, each stream has a *word*: 8 bytes of device memory that receive the smallest offset of a bad index.
+    `alignment`: of the input and output pointers, in bytes. `multiprocessors`: for tests. With 0, even the smallest plans use
+    walking threads and staged rows.
+    Raise DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
     """
 
     @preparing()
@@ -58,7 +56,6 @@ class CudaProgram:
         self._runtime, self._driver = cupy.cuda.runtime, cupy.cuda.driver
         self._on_device, self.current_device = cupy.cuda.Device, self._runtime.getDevice
         self.current_streams = cupy.cuda.get_current_stream
-        """CuPy's function that returns the current stream of a device by its number."""
         if multiprocessors is None:
             multiprocessors = multiprocessor_count(device)
         self.launches = launches_for(plan, alignment, multiprocessors, shared_limit(device))
@@ -69,16 +66,16 @@ class CudaProgram:
         self.reports = plan.out_of_bounds is OutOfBounds.RAISE
         self._words = BadWords(device) if self.reports else None
         self.thread = threading.local()
-        """Per thread: `launchers`, functions that launch the kernels, and `word`, the thread's own word."""
+        """Per thread: `launchers`, which launch the kernels, and `word`, the thread's own word."""
         with self.enter_device():
             self._thread_launchers()
 
     def current_stream(self) -> int:
-        """Return the address of CuPy's current stream of the device, in this thread."""
+        """Return the address of CuPy's current stream of the device."""
         return self.current_streams(self.device).ptr  # type: ignore[no-any-return]
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
-        """Launch all kernels on the stream at this address. Under RAISE, return the stream's word.
+        """Launch all kernels. Under RAISE, return the stream's word.
 
         Nothing waits or allocates, so a CUDA graph can capture the launches. `index_pointer`: 0 without lookups.
         """
@@ -104,7 +101,7 @@ class CudaProgram:
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
         """Under RAISE, launch, wait for the stream, and return the smallest offset of a bad index, or None.
 
-        These launches use a word that belongs to this thread. It needs no reset until a call meets a bad index.
+        These launches use the thread's own word. It needs no reset until a call meets a bad index.
         """
         word: _OwnWord | None = getattr(self.thread, "word", None)
         if word is None or self.current_device() != self.device:
@@ -130,7 +127,7 @@ class CudaProgram:
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
         """Return a thread-safe function that launches on these addresses, and keeps `keep` alive.
 
-        It takes a stream, the address of a stream, or None for CuPy's current stream. Under RAISE, it takes only an address.
+        It takes a stream, its address, or None for CuPy's current stream. Under RAISE, it takes only an address.
         """
         pointers = input_pointer, index_pointer, output_pointer
         if self.reports:
@@ -161,7 +158,7 @@ class CudaProgram:
         return run
 
     def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
-        """Return new argument blocks with these addresses of input, indices, output and word."""
+        """Return new argument blocks with these addresses."""
         blocks = self.blocks()
         data, indices, out = pointers
         for block in blocks:
@@ -169,7 +166,7 @@ class CudaProgram:
         return blocks
 
     def enter_device(self) -> AbstractContextManager[Any]:
-        """Make the program's GPU current in a `with` statement, so that this thread can launch there."""
+        """Make the program's GPU current, so that this thread can launch there."""
         if not _this_thread.has_context:
             self._runtime.setDevice(self._runtime.getDevice())  # creates the CUDA context of a new thread
             _this_thread.has_context = True
@@ -187,15 +184,12 @@ class CudaProgram:
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Wait for `stream`, and return the smallest offset of a bad index in its last launch, or None.
-
-        It is also None if another stream has since received the stream's word.
-        """
+        """Wait for `stream`, and return the smallest offset of a bad index in its last launch, or None."""
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """Wait for `stream`. Return the smallest offset of a bad index in the last launch that wrote `word`, or None."""
+        """Wait for `stream`, and return the smallest offset of a bad index that `word` has received, or None."""
         try:
             value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
         except RuntimeError as error:
@@ -205,7 +199,7 @@ class CudaProgram:
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
     def with_own_words(self) -> CudaProgram:
-        """Return a copy of the program with words of its own. Its `first_bad` reports only its own launches."""
+        """Return a copy of the program with words of its own, which receive only its own bad indices."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -225,7 +219,7 @@ class CudaProgram:
 
 
 class _OwnWord:
-    """A word in device memory that only one thread uses. Its first value is `NOTHING_BAD`."""
+    """A word in device memory that only one thread uses."""
 
     def __init__(self, device: int) -> None:
         self._memory, self._host = DeviceMemory(NOTHING_BAD, device), ctypes.create_string_buffer(len(NOTHING_BAD))
@@ -233,7 +227,7 @@ class _OwnWord:
         self._copy = ctypes.addressof(self._host), self.address, len(NOTHING_BAD), self._runtime.memcpyDeviceToHost
 
     def read(self, stream: int) -> bytes:
-        """Wait for a stream of the current device, and return the bytes of the word."""
+        """Wait for a stream of the current device, and return the word."""
         self._runtime.memcpyAsync(*self._copy, stream)
         self._runtime.streamSynchronize(stream)
         return self._host.raw
@@ -273,11 +267,9 @@ class BoundLaunch:
 
 
 class _Block:
-    """The arguments of one kernel in host memory, in the form that the driver's launch function takes.
+    """The arguments of one kernel in host memory, as the driver's launch function takes them.
 
-    `write`: function that stores the addresses of input, indices, output and word. `source`: address of the input in the
-    launch's
-    table; None to use the caller's input.
+    `source`: address of the input in the launch's table; None for the caller's input.
     """
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
@@ -290,7 +282,7 @@ class _Block:
         self.launch_arguments = function, launch.grid, launch.block, launch.shared_bytes, ctypes.addressof(self._list)
 
     def launch(self, stream: int) -> None:
-        """Launch the kernel with the stored arguments. The driver copies them before it returns."""
+        """Launch the kernel. The driver copies the arguments before it returns."""
         function, grid, threads, shared, parameters = self.launch_arguments
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
@@ -308,7 +300,7 @@ class _Block:
 
 class _Thread(threading.local):
     has_context = False
-    """True if the thread has a CUDA context, which it needs to launch. The context then follows the current device."""
+    """True if the thread has a CUDA context, which it needs to launch."""
 
 
 _this_thread = _Thread()

@@ -12,25 +12,20 @@ from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTO
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
-"""Bytes of an element at most. Wider elements cost less one by one, for all runs below 8.5 KB (`cost.py`).
-
-Spans of wider elements were also not faster in a simulation of rows of 404 bytes.
-"""
+"""Most bytes of an element. By `cost.py`, wider elements cost less one by one, for all runs below 8.5 KB."""
 SHORTEST = 32
-"""Bytes of a run at least, so a vector lies in at most two runs."""
+"""Fewest bytes of a run, so a vector lies in at most two runs."""
 LONGEST = 2**30 - 1
-"""Bytes of a run at most. Kernels count them, and a few more bytes, in 31 bits."""
+"""Most bytes of a run. Kernels count them, and a few more, in 31 bits."""
 BLOCKS = 1
-"""Blocks that must remain per multiprocessor if a thread moves several vectors. Assumed.
+"""Fewest blocks per multiprocessor if a thread moves several vectors. Assumed.
 
-In a simulation of 250 rows of 1537 bytes, threads with four vectors were twice as fast as threads with one vector. The kernel
-of
-this simulation computed addresses more slowly.
+In a simulation of 250 rows of 1537 bytes, threads with four vectors were twice as fast as threads with one vector.
 """
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch of a span kernel for `work`, or None if spans do not fit or cost more than single elements.
+    """Return one launch of a span kernel for `work`, or None if spans do not fit or do not pay.
 
     Each run must be contiguous in the input and have the same indices for all its elements. In the output, the runs must lie
     one after the other.
@@ -69,7 +64,7 @@ def too_long(work: Work) -> bool:
 
 
 def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
-    """Return True if spans cost less than the launch of the family `elements`."""
+    """Return True if spans cost less than single elements."""
     size, lookups, index_bytes = work.element_bytes, len(work.lookups), work.index_bytes
     variants = [Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, work.checked, once) for once in (False, True)]
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
@@ -88,7 +83,7 @@ def _packed(work: Work) -> bool:
 
 
 def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the number of vectors per thread, and the number of blocks, for an output at any address."""
+    """Return the number of vectors per thread, and the number of blocks."""
     most_bytes = out_bytes + LINE - 1
     for steps in (SPAN_UNROLL, 2, 1):
         blocks = -(-most_bytes // (BLOCK * VECTOR * steps))

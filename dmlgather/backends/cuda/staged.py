@@ -26,13 +26,11 @@ from dmlgather.backends.cuda.work import Work
 # docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
-"""Average number of rounds to read a random word of shared memory for each thread of a warp. A bank serves one word per
-round.
-"""
+"""Rounds in which the banks of shared memory serve 32 random words, on average. A bank serves one word per round."""
 STAGED_ROW, STAGED_COLUMN, STAGED_INDEX = 100.0, 5.5, 20.0
 """Instructions of a thread: for each row, for each of its columns in a row, and once for each index.
 
-Counted in machine code for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
+Counted for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
 """
 LONG_ROW, LONG_VECTOR, LONG_COLUMN, LONG_INDEX = 150.0, 6.3, 4.5, 24.0
 """Instructions of a thread of a kernel for long rows: for each row, vector, and column in a row, and once for each index.
@@ -43,10 +41,7 @@ Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for f
 
 @dataclass(frozen=True, slots=True)
 class RowGather:
-    """The gather out[r, c] = data[r, index[c]], and its estimated costs in cycles per row.
-
-    `index_bytes`: bytes that memory moves for one index.
-    """
+    """The gather out[r, c] = data[r, index[c]], and its estimated costs in cycles per row."""
 
     rows: int
     columns: int
@@ -59,7 +54,7 @@ class RowGather:
         return self.columns * self.index_bytes
 
     def direct(self, multiprocessors: int) -> float:
-        """Return the cost of direct reads (family `elements`). A thread then reads one column of several rows."""
+        """Return the cost of direct reads. A thread then reads one column of several rows."""
         enough = self.rows * self.columns / max(1, multiprocessors * THREADS_PER_MULTIPROCESSOR)
         moved = next((count for count in (8, 4) if count <= enough and count * self.element_bytes <= 32), 1)
         block, warp = min(self.columns, BLOCK), min(self.columns, WARP)
@@ -74,10 +69,7 @@ class RowGather:
         return self._staged(1, 0, STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns)
 
     def staged(self, parts: int, team: int, rows: int) -> float:
-        """Return the cost if each block has several teams.
-
-        `parts`: number of blocks that stage the same row. `rows`: number of rows that a block moves.
-        """
+        """Return the cost if each block has several teams. `parts`: blocks that stage a row. `rows`: rows of a block."""
         instructions = STAGED_ROW * team * parts + (STAGED_COLUMN + STAGED_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions)
 
@@ -88,14 +80,13 @@ class RowGather:
         return self._staged(parts, self._all_index_bytes / rows, instructions, place_bytes)
 
     def _staged(self, parts: int, index_bytes: float, instructions: float, place_bytes: int = 0) -> float:
-        """Return the cost of a row that `parts` blocks stage. `index_bytes`: loaded indices, per row that uses them."""
+        """Return the cost of a row that `parts` blocks stage. `index_bytes`: indices to load per row."""
         staged = parts * self.row_bytes
         passes = self.columns / WARP * BANK_PASSES + (staged + place_bytes * self.columns) / LINE
         loaded = staged + index_bytes
         return self._cycles(loaded / SECTOR, loaded / LINE, instructions) + passes
 
     def _cycles(self, sectors: float, lines: float, instructions: float) -> float:
-        """Return the cycles for loaded sectors, lines and instructions, and for the stores of a row."""
         stored = self.columns * self.element_bytes
         moved = (sectors + stored / SECTOR) * SECTOR_CYCLES + lines + stored / LINE
         return moved + instructions / WARP / ISSUED
@@ -107,23 +98,20 @@ def _touched(units: float, reads: int) -> float:
 
 
 SHORTEST_ROW = 1024
-"""Bytes of a row that is staged, at least.
+"""Fewest bytes of a staged row.
 
-In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a third for rows of 4096 bytes. Lines
-counted for 512 bytes of fp32: for rows of 256 bytes, staging and direct reads both look up 13. For rows of 1024 and 4096 bytes,
-direct reads look up 37 and 85.
+In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a third for rows of 4096 bytes.
 """
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Numbers of threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
-"""Minimum and maximum number of rows that a team moves.
+"""Fewest and most rows of a team.
 
 In a simulation, teams with one row were slower than direct reads by a third, and teams with three or four rows were faster.
-With
-more than 16 rows, resolving indices is already a small part of the cost.
+With more than 16 rows, resolving indices is already a small part of the cost.
 """
 NARROW_PLACES = 2**16
-"""In a row with fewer elements, positions have 2 bytes. The fill value has the position after the last element."""
+"""Positions in shorter rows have 2 bytes. The fill value has the position after the last element."""
 MORE_PARTS = 4
 """`_in_blocks` tries this many numbers of blocks for a row, from the fewest possible on."""
 
@@ -132,8 +120,8 @@ MORE_PARTS = 4
 class _Form:
     """A division of rows and columns among the blocks of a staged launch.
 
-    `parts`: number of blocks that share a row. `share`: number of columns that each of them moves. `groups`: number of groups
-    of `parts` blocks. Each group has rows of its own. `cost`: cycles per row.
+    `parts`: blocks that share a row. `share`: columns of each of them. `groups`: groups of `parts` blocks, each with rows of
+    its own.
     """
 
     variant: Variant
@@ -146,7 +134,7 @@ class _Form:
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return the staged launch of `work`, or None if it cannot be staged or direct reads cost less."""
+    """Return the staged launch of `work`, or None if it cannot be staged or does not pay."""
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
@@ -197,12 +185,10 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 
 
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield forms for the kernels for long rows.
+    """Yield forms for the kernels for long rows, unless teams stage each row only once.
 
     A block runs alone on a multiprocessor, moves one row at a time, and keeps the positions of its columns in shared memory.
-    There are at most as many blocks as multiprocessors, so few blocks resolve indices. There is no form if teams stage each row
-    only
-    once.
+    There are at most as many blocks as multiprocessors, so few blocks resolve indices.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -238,10 +224,7 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for one row and a vector of fill values.
-
-    A row that is not aligned to vectors needs more, because whole vectors are loaded.
-    """
+    """Return the bytes of shared memory for one row, loaded as whole vectors, and a vector of fill values."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR
@@ -250,9 +233,8 @@ def _slot_bytes(work: Work, row_bytes: int) -> int:
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
     """Return the number of threads of a team, or None if the rows of a block do not fit into shared memory.
 
-    It is the smallest team in which each thread moves `unroll` columns at most. If this team gives fewer than `blocks` blocks,
-    it is
-    a larger team, in which every thread still stores a vector.
+    It is the smallest team that takes a row's columns at once. If this gives too few blocks, it is a larger team, in which
+    every thread still stores a vector.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

@@ -14,7 +14,7 @@ from dmlgather.backends.cuda.arguments import MAX_TILED
 from dmlgather.backends.cuda.cost import SECTOR
 
 RUNS = (64, 256, 1024)
-"""Bytes. For each number, `boxes` tries a box with contiguous pieces of about this length in the output."""
+"""Bytes. For each, `boxes` tries a box with pieces of about this length in the output."""
 Sizes = tuple[int, ...]
 """Sizes of a box, one for each dimension of a `Work`."""
 
@@ -22,8 +22,8 @@ Sizes = tuple[int, ...]
 class Side(NamedTuple):
     """The strides of a `Work` in its input or in its output, in bytes. A *run* is a stretch of adjacent elements of a box.
 
-    `order`: the dimensions with a step that is not 0, smallest absolute step first. `moves`: the same dimensions, each with its
-    absolute step.
+    `order`: the dimensions with a step that is not 0, smallest absolute step first. `moves`: these dimensions with their
+    absolute steps.
     """
 
     element_bytes: int
@@ -40,7 +40,7 @@ class Side(NamedTuple):
         return cls(element_bytes, offset, tuple(steps), order, tuple([(axis, step) for step, axis in moves]))
 
     def run(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
-        """Return the bytes of each contiguous run of a box, and the dimensions along which the run extends."""
+        """Return the bytes of each run of a box, and the dimensions along which the run extends."""
         length = self.element_bytes
         for count, (axis, step) in enumerate(self.moves):
             if step != length:
@@ -49,9 +49,9 @@ class Side(NamedTuple):
         return length, self.order
 
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
-        """Return the bytes of a run, and how many times a byte is moved on average.
+        """Return the bytes of a run, and how often a byte is moved on average. A run ends at dimension `apart`.
 
-        Unlike in `run`, steps may be smaller than the run before them, as in sliding windows. A run ends at dimension `apart`.
+        Unlike in `run`, steps may be smaller than the run before them, as in sliding windows.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -62,9 +62,9 @@ class Side(NamedTuple):
         return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Return the bytes of a run, and the dimension along which a larger box would have a longer run, or -1.
+        """Return the bytes of a run, and the dimension along which it could grow, or -1. `whole`: sizes of the work.
 
-        Unlike in `run`, a run may have gaps, each smaller than a sector. `whole`: sizes of the whole work.
+        Unlike in `run`, a run may have gaps, each smaller than a sector.
         """
         length = self.element_bytes
         gap = SECTOR - length
@@ -103,8 +103,7 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """Return the smallest box in which every run begins and ends at a multiple of `unit` bytes, as sizes by dimension, or
-        None.
+        """Return the smallest box in which every run begins and ends at a multiple of `unit` bytes, by dimension, or None.
 
         Such a run extends over several dimensions. The box must span all of them completely, except the slowest one.
         """
@@ -197,8 +196,7 @@ def _can_grow(sizes: Sequence[int]) -> bool:
 
 
 def _cut(whole: int, most: int, sector: int) -> int:
-    """Return the size of nearly equal pieces into which a dimension is cut: at most `most`, and if possible a multiple of
-    `sector`.
+    """Return the size of nearly equal pieces of a dimension, at most `most`, and if possible a multiple of `sector`.
 
     Example: `whole` = 100 and `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
     """

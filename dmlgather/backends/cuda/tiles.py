@@ -24,11 +24,11 @@ from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
-"""A slice needs no tiles if so many bytes (two sectors) are adjacent in the input and in the output."""
+"""A slice needs no tiles if so many bytes are adjacent in the input and in the output."""
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch that moves `work` by tiles, or None if it has lookups or single elements cost no more."""
+    """Return one launch that moves `work` by tiles, or None if it has lookups or tiles do not pay."""
     inner, size = work.dims[0], work.element_bytes
     transposed = inner.in_step != size or inner.size * size < LONG_RUN
     if work.lookups or len(work.dims) < 2 or inner.out_step != size or not transposed:
@@ -71,10 +71,7 @@ _VARIANTS = {
     ]
     for size in ELEMENT_BYTES
 }
-"""Tile kernels by element size, the widest loads and stores first.
-
-Each row has the kernel, the bytes of a load and of a store, and the maximum number of elements in a tile.
-"""
+"""By element size: kernel, bytes of a load and of a store, most elements in a tile. The widest come first."""
 _STRETCHES = {
     variant: stretches
     for stretches in VARIANTS
@@ -82,7 +79,7 @@ _STRETCHES = {
     for variant, (load, store), _ in _VARIANTS[stretches.element_bytes]
     if store == stretches.store_bytes and (load == stretches.load_bytes or variant._replace(kind=stretches.kind) not in DECLARED)
 }
-"""The stretch kernel that can replace each tile kernel. Its stores are as wide, its loads at most as wide."""
+"""The stretch kernel that can replace each tile kernel."""
 _SQUARES = {
     tiles: squares
     for squares in VARIANTS
@@ -90,12 +87,12 @@ _SQUARES = {
     for tiles, units, _ in _VARIANTS[squares.element_bytes]
     if units == (max(WORD, squares.element_bytes),) * 2
 }
-"""The squares kernel that can replace each tile kernel that moves words. Both kernels take the same boxes."""
+"""The squares kernel that can replace each tile kernel that moves words."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
 """Values of `room_shift` to try: 2^shift goes from the bytes of a cache line to the bytes that a block writes at once."""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
 _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
-"""Number of elements that a thread of a copy kernel moves, by element size."""
+"""Elements that a thread of a copy kernel moves, by element size."""
 
 
 def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
@@ -111,9 +108,8 @@ class Tiling(NamedTuple):
     """A `Work` that is cut into boxes, which are the tiles. `sides`: input, then output.
 
     `sizes`: sizes of a whole box. The boxes at the end of a dimension may be smaller.
-    `cut`: dimensions along which there are several boxes. Those with boxes of only one size come first, because neighbouring
-    boxes
-    of a block lie along the first dimensions. `ragged`: those dimensions of `cut` along which the last box is smaller.
+    `cut`: dimensions along which there are several boxes. Those with boxes of only one size come first.
+    `ragged`: those dimensions of `cut` along which the last box is smaller.
     `forms`: sizes of whole boxes, then of the smaller boxes. Bit n of a form's number is set if the box is the last along
     dimension `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
     `aligned`: for each side, a number of bytes that divides the lengths and addresses of all runs.
@@ -158,8 +154,7 @@ class Tiling(NamedTuple):
     def are_squares(self, variant: Variant) -> bool:
         """Return True if a squares kernel can move all boxes without touching more lines than other kernels.
 
-        All boxes must consist of squares of elements. So input and output must be contiguous over whole units of `store_bytes`,
-        along different dimensions.
+        So input and output must be contiguous over whole units of `store_bytes`, along different dimensions.
         """
         unit = variant.store_bytes
         if any(aligned % unit for aligned in self.aligned):
@@ -177,10 +172,9 @@ class Tiling(NamedTuple):
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:
-        """Return True if a stretch kernel can move all boxes and is of use.
+        """Return True if a stretch kernel can move all boxes, and some box is not aligned to sectors.
 
-        Every box must be contiguous in the output, some box must not be aligned to sectors, and the boxes of a block must have
-        the same offset in their sectors.
+        Every box must be contiguous in the output, and the boxes of a block must have the same offset in their sectors.
         """
         tile_bytes = prod(self.sizes) * self.work.element_bytes
         fits = tile_bytes + SECTOR - variant.store_bytes <= variant.tile_bytes
@@ -208,11 +202,11 @@ class Tiling(NamedTuple):
         )
 
     def _boxes_per_block(self, multiprocessors: int) -> int:
-        """Return the number of boxes that each block moves, so that the launch fills the GPU about once."""
+        """Return the number of boxes of a block, so that the launch fills the GPU about once."""
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
-        """Return a launch, or None if one launch cannot move so many boxes."""
+        """Return a launch, or None if there are too many boxes."""
         if not launchable(self.tiles):
             return None
         outer = []
@@ -272,11 +266,10 @@ class Tiling(NamedTuple):
 
 
 def _room_shift(form: TileForm, unit: int) -> int:
-    """Return the `room_shift` of a squares kernel that has the fewest bank conflicts when neighbouring threads read their rows.
+    """Return the `room_shift` of a squares kernel with the fewest bank conflicts when neighbouring threads read.
 
     The kernel leaves a gap of one unit after every 2^room_shift bytes. Writes have no conflicts with any shift. Example: with
-    units
-    of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
+    units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
     """
     lanes = LINE // unit  # number of threads whose units pass through the banks at once
     number = _THREADS[: form.stores]

@@ -1,8 +1,6 @@
 """The list of all compiled kernels (*variants*): every entry point of `cuda_kernels/`, and nothing else.
 
-Common ranks and lookup counts have specialised kernels. The general kernels run everything else. A test compares each `line`
-with
-the `.cu` files.
+Common ranks and lookup counts have specialised kernels. The general kernels run everything else.
 """
 
 from __future__ import annotations
@@ -19,19 +17,19 @@ LONG_BLOCK = 1024
 RESIDENT = 4
 """Blocks that a multiprocessor runs at the same time. This limits a thread to 64 registers."""
 GENERAL_UNROLL = 4
-"""Number of elements that a walking thread of a general kernel moves."""
+"""Elements that a walking thread of a general kernel moves."""
 SPAN_UNROLL = 4
-"""Number of vectors that a walking thread of a span kernel moves."""
+"""Vectors that a walking thread of a span kernel moves."""
 WORD = 4
-"""Bytes of a load or store if a tile kernel moves several adjacent elements of 1 or 2 bytes at once."""
+"""Bytes of a load or store of several adjacent elements by a tile kernel."""
 SQUARE_UNITS = 4
-"""Number of words (of `store_bytes` bytes) of a tile that each thread of a squares kernel moves."""
+"""Words that each thread of a squares kernel moves."""
 VECTOR = 16
 """Bytes of the widest load and store."""
 STRETCHED = 8
-"""Bytes of an element. Only smaller elements have stretch kernels: others already use nine tenths of their sectors."""
+"""Bytes. Only smaller elements have stretch kernels: others already use nine tenths of their sectors."""
 TOLD_LOOKUPS = 3
-"""Number of lookups from which a gather kernel reads the policy from its arguments (TOLD in `copy.cuh`)."""
+"""From this many lookups on, a gather kernel reads the policy from its arguments (TOLD in `copy.cuh`)."""
 
 
 class KernelKind(enum.Enum):
@@ -42,11 +40,11 @@ class KernelKind(enum.Enum):
     REVERSE = "reverse"
     """A slice that reads its innermost dimension backwards, by vectors of 16 bytes."""
     TILES = "tiles"
-    """A slice that is contiguous along different dimensions in input and output. Boxes are transposed in shared memory."""
+    """A slice that is contiguous along different dimensions in input and output, transposed in shared memory."""
     STRETCH = "stretch"
     """Like TILES, for boxes that are contiguous in the output. Requests begin and end at sector boundaries."""
     SQUARES = "squares"
-    """Like TILES, for sides that are contiguous over whole words. Squares of elements are transposed in registers."""
+    """Like TILES, for whole words. Squares of elements are transposed in registers."""
     GATHER = "gather"
     """A gather with one to three lookups."""
     SPAN = "span"
@@ -54,7 +52,7 @@ class KernelKind(enum.Enum):
     STAGED = "staged"
     """A gather along rows, with the same indices for every row. Rows are loaded into shared memory first."""
     LONG = "long"
-    """Like STAGED, for long rows: a block moves one row at a time, and has the positions of its columns in shared memory."""
+    """Like STAGED, but a block moves one row at a time, and has the positions of its columns in shared memory."""
     GENERAL = "general"
     """Any plan: any index type, up to 32 dimensions and lookups, steps and limits beyond 31 bits."""
     CHECK = "check"
@@ -84,11 +82,10 @@ TEXTS = {
 class Variant(NamedTuple):
     """One compiled kernel.
 
-    `dimensions`: number of thread dimensions; 0 for a general kernel, which reads it from its arguments.
+    `dimensions`: of threads; 0 for a general kernel, which reads it from its arguments.
     `element_bytes`: bytes of one load and store; for REVERSE, of one element in a vector.
-    `index_bytes`: bytes of an index, 4 or 8, for GATHER, STAGED, LONG and SPAN.
-    `checked`: True for FILL and RAISE, False for CLAMP and PROMISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the policy
-    from their arguments.
+    `index_bytes`: 4 or 8, for GATHER, STAGED, LONG and SPAN.
+    `checked`: True for FILL and RAISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the policy from their arguments.
     `invariant`: True if the indices are the same along the walked dimension, so a thread resolves its indices once.
     `load_bytes`, `store_bytes`: for TILES, STRETCH and SQUARES.
     """
@@ -105,17 +102,17 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name of the entry point, such as `gather_d2_k1_e16_i8_clamp_once`."""
+        """Name of the entry point, such as `gather_d2_k1_e16_i8_clamp_once`."""
         return self._filled(TEXTS[self.kind][1])
 
     @property
     def unit(self) -> str:
-        """Return the name of the `.cu` file that holds the entry point."""
+        """Name of the `.cu` file."""
         return self._filled(TEXTS[self.kind][0])
 
     @property
     def line(self) -> str:
-        """Return the line that defines the entry point in its `.cu` file."""
+        """The line that defines the entry point in its `.cu` file."""
         return f"{self.kind.name}({self.name}{self._filled(TEXTS[self.kind][2])})"
 
     def _filled(self, text: str) -> str:
@@ -137,7 +134,7 @@ class Variant(NamedTuple):
 
     @property
     def unroll(self) -> int:
-        """Return the number of elements that a walking thread moves; for a tile kernel, the number of its loads.
+        """Number of elements that a walking thread moves; for a tile kernel, the number of its loads.
 
         It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
         SQUARE_UNITS in `square.cuh`, and follows from TILE_BYTES in `tile.cuh`.
@@ -165,17 +162,17 @@ class Variant(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Return the number of threads per block."""
+        """Number of threads per block."""
         return LONG_BLOCK if self.kind is KernelKind.LONG else BLOCK
 
     @property
     def opts_in(self) -> bool:
-        """Return True if the kernel needs more dynamic shared memory than a block has by default."""
+        """True if the kernel needs more dynamic shared memory than a block has by default."""
         return self.kind is KernelKind.LONG
 
     @property
     def tile_bytes(self) -> int:
-        """Return the maximum bytes of a tile, as TILE_BYTES in `tile.cuh`."""
+        """Most bytes of a tile, as TILE_BYTES in `tile.cuh`."""
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)

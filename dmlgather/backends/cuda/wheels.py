@@ -15,10 +15,7 @@ Version: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel of CuPy. `extra`: the extra of dmlgather that installs it. `cuda`: major version of CUDA and NVRTC.
-
-    `least`: lowest compute capability that this NVRTC supports. `nvrtc`: the package that contains NVRTC.
-    """
+    """A wheel of CuPy. `extra`: of dmlgather. `cuda`: major version. `least`: lowest compute capability. `nvrtc`: a package."""
 
     extra: str
     package: str
@@ -36,7 +33,7 @@ SOURCES = "cupy"
 
 
 class Misfit(NamedTuple):
-    """The first fault of an installation, and its remedy. `what`: what is missing or does not fit."""
+    """The first fault of an installation, and its remedy."""
 
     what: str
     remedy: str
@@ -65,13 +62,13 @@ def installed() -> list[Wheel]:
 
 
 def advice(driver: Driver, number: int | None = None) -> str:
-    """Return the shell commands that install the right CuPy. `number`: consider only this GPU."""
+    """Return the shell commands that install the right CuPy. `number`: only for this GPU."""
     wheel = _advised(driver, number)
     return _replacing([name for name in _cupys() if name != wheel.package], wheel)
 
 
 def advised(driver: Driver, number: int | None = None) -> str:
-    """Return the extra of dmlgather that is installed if it fits the GPUs, or else the newest that fits."""
+    """Return the extra that is installed if it fits the GPUs, or else the newest that fits."""
     return _advised(driver, number).extra
 
 
@@ -82,10 +79,7 @@ def _advised(driver: Driver, number: int | None) -> Wheel:
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
-    """Return the first fault that keeps CuPy from running on the GPUs, or None.
-
-    `nvrtc`: version of the NVRTC that CuPy has loaded, if known. `number`: consider only this GPU.
-    """
+    """Return the first fault that keeps CuPy from running on the GPUs, or None. `nvrtc`: the version that CuPy has loaded."""
     if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
     wheels, names, gpus, best = installed(), _cupys(), _gpus(driver, number), _advised(driver, number)
@@ -141,7 +135,7 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """Return the names of the installed packages of CuPy. They have the same files, so more than one is an error."""
+    """Return the names of the installed packages of CuPy. They share files, so more than one is an error."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 

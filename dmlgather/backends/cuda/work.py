@@ -9,7 +9,7 @@ from dmlgather.backends.cuda.arguments import Dimension, LookupBytes
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 
 MAX_RANK = 32
-"""Maximum number of dimensions, and of lookups, that the general kernels take."""
+"""Most dimensions, and most lookups, of the general kernels."""
 COUNTABLE = 2**63
 """Limits and wraps of lookups must be below this number."""
 
@@ -34,7 +34,7 @@ class Work(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Return the number of elements."""
+        """Number of elements."""
         return prod([dim.size for dim in self.dims])
 
     @classmethod
@@ -55,7 +55,7 @@ class Work(NamedTuple):
 
     @classmethod
     def checks(cls, plan: IndexPlan) -> Work:
-        """Return the work of a RAISE plan that moves nothing and only checks the indices."""
+        """Return the work of a RAISE plan that only checks the indices."""
         assert plan.index_type is not None
         dims = tuple(dim._replace(out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
@@ -115,7 +115,7 @@ def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
 
 
 def check_rank(plan: IndexPlan) -> None:
-    """Raise ValueError if the plan has more dimensions or lookups than the general kernels take."""
+    """Raise ValueError if the plan has too many dimensions or lookups for the general kernels."""
     for what, count in (("dimensions", plan.rank), ("lookups", len(plan.lookups))):
         if count > MAX_RANK:
             raise ValueError(
