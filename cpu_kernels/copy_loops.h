@@ -1,11 +1,11 @@
-// Inner loops of plans without lookups, and of the dimensions inside one lookup. Compiled once per instruction set.
+// Inner loops without lookups. Compiled once per instruction set.
 #pragma once
 
 #include "pieces.h"
 
-// A two-dimensional copy of n0 x n1 units of `unit` bytes. Steps are in bytes, between units. They may be negative, and the steps of the
-// source may be 0. Source and output never overlap. piece: the piece whose positions are the units; n1 is at least its number of
-// positions. NULL: a unit is contiguous in the source.
+// A two-dimensional copy of n0 x n1 units of `unit` bytes, with steps in bytes. Steps may be negative, and those of the source may be 0.
+// Source and output never overlap. piece: its positions are the units, and n1 is at least their number. NULL: a unit is contiguous in the
+// source.
 typedef struct {
     int64_t unit;
     int64_t n0, n1;
@@ -21,12 +21,11 @@ typedef struct {
     copy_loop *run;
 } copy_choice;
 
-// Returns the loop for boxes with this unit and these steps; n0 and n1 are those of a whole block, or larger. streams: 1 if the output is
-// so large that its lines should bypass the cache.
+// Returns the loop for boxes with this unit and these steps; n0 and n1 are those of a whole block. streams: the output bypasses the cache.
 typedef copy_choice choose_copy_loop(const copy_box *box, int streams);
 
-// Finds the best sizes n0 x n1 of blocks of a box with this unit and these steps. They are square if the source's short step is in0, so
-// that cache lines of both sides are used completely; else they are whole rows of about 128 KiB. The caller should cut longer units.
+// Finds the best block sizes n0 x n1. Blocks are square if the source's short step is in0, so that cache lines of both sides are used
+// completely; else they are whole rows of about 128 KiB. The caller should cut longer units.
 static inline void best_block(const copy_box *box, int64_t block[2]) {
     const int64_t in0 = box->in0 < 0 ? -box->in0 : box->in0, in1 = box->in1 < 0 ? -box->in1 : box->in1;
     const int64_t units = (INT64_C(1) << 17) / box->unit, square = box->unit > 4 ? 256 : 512;
@@ -35,7 +34,7 @@ static inline void best_block(const copy_box *box, int64_t block[2]) {
     block[0] = transposed ? square : units > block[1] ? units / block[1] : 1;
 }
 
-// Returns how many of the n0 rows of pieces are picked together because they read the same cache lines: 16 for steps of 8 bytes.
+// Returns how many rows of pieces read the same cache lines, and are picked together: 16 for steps of 8 bytes.
 static inline int64_t rows_that_share_lines(int64_t n0, int64_t in0) {
     const int64_t step = in0 < 0 ? -in0 : in0, shared = step && step < 64 ? 128 / step : 1;
     return shared < n0 ? shared : n0;

@@ -1,16 +1,16 @@
-// Copies of single units, each with its own index, in one phase, so no offsets are written. A group of indices is tested at once. If all
-// indices of the group are in range, they need no wrap or clamp. Any other group ends the loop, and the remaining units take two phases.
+// Copies of single units, each with its own index, in one phase, so no offsets are written. If all indices of a group are in range, they
+// need no wrap or clamp. Any other group ends the loop, and the remaining units take two phases.
 #pragma once
 
 #include "gather_loops.h"
 #include "vectors.h"
 
-// Indices of 32 or 64 bits, read as signed integers. An unsigned index that does not fit looks out of range. This only costs time.
+// Indices, read as signed integers. An unsigned index that does not fit looks out of range. This only costs time.
 typedef int32_t any_index32 __attribute__((aligned(1), may_alias));
 typedef int64_t any_index64 __attribute__((aligned(1), may_alias));
 
-// ALONG, ROWS: an index selects one of adjacent units, in the same row of the source for all positions, or in a row for each position.
-// COLUMNS: an index selects a row of the source, and the position selects one of the row's adjacent units.
+// An index selects one of adjacent units, in one row of the source (ALONG) or in a row for each position (ROWS). Or it selects a row, and
+// the position selects one of the row's adjacent units (COLUMNS).
 typedef enum { ALONG, ROWS, COLUMNS } direct_form;
 
 INLINE int64_t index_at(const void *indices, int64_t i, int bits) {
@@ -54,7 +54,7 @@ INLINE int in_range(const void *indices, int64_t i, int64_t n, int64_t last, int
     return bits == 64 ? in_range64(indices, i, n, last) : in_range32(indices, i, n, last);
 }
 
-// Returns the address of the unit of position i + k. `from` is the base address of position i.
+// `from` is the base address of position i.
 INLINE const char *named_unit(const char *from, const void *indices, int64_t i, int64_t k, const direct_run *run, int64_t unit, int bits, direct_form form) {
     return from + index_at(indices, i + k, bits) * (form == COLUMNS ? run->step : unit) + k * (form == ALONG ? 0 : form == ROWS ? run->in : unit);
 }
@@ -67,7 +67,7 @@ INLINE bytes16 named_16(const char *from, const void *indices, int64_t i, int64_
     return PACKED_16(unit, UNIT);
 }
 
-// Copies a cache line of output at a time. If the output bypasses the cache, whole lines begin at a line boundary.
+// Copies a cache line of output at a time. Lines that bypass the cache begin at a line boundary.
 INLINE int64_t load_named(char *out, const char *from, const void *indices, int64_t n, const direct_run *given, const int64_t unit, int bits, direct_form form) {
     const direct_run of = *given, *const run = &of;
     const int64_t last = bits == 64 ? run->limit - 1 : least(run->limit - 1, INT32_MAX), lanes = 16 / unit, group = LINE / unit;

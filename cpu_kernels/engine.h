@@ -9,7 +9,7 @@
 #define DMLGATHER_API __attribute__((visibility("default")))
 #endif
 
-// The version of the interface. Every change of the words of a plan, or of a function below, changes it.
+// It changes with the words of a plan, and with the functions below.
 enum { INTERFACE = 2 };
 DMLGATHER_API int64_t dmlgather_interface(void);
 
@@ -33,13 +33,13 @@ enum isa { BEST, BASELINE, AVX2, AVX512, NEON };
 
 typedef struct program program;
 
-// Returns a program for the plan of `words` words. Returns NULL if memory is exhausted, or if the plan is refused because fields contradict
-// each other or an address is outside of its extent. The program is immutable, so any number of threads may run it at once.
+// Returns an immutable program for the plan of `words` words. Any number of threads may run it at once. Returns NULL if memory is
+// exhausted, if fields contradict each other, or if an address is outside of its extent.
 DMLGATHER_API program *dmlgather_prepare(const int64_t *plan, int64_t words);
 DMLGATHER_API void dmlgather_free(program *);
 
-// Executes the program. The pointers point to the first elements of the extents; `indices` is NULL without lookups. Returns -1. If an index
-// is bad under RAISE, returns its offset (elements of the index tensor), the smallest if there are several; the output is then incomplete.
+// Executes the program on the first elements of the extents; `indices` is NULL without lookups. Returns -1. If an index is bad under RAISE,
+// returns the smallest offset of a bad index, in elements; the output is then incomplete.
 DMLGATHER_API int64_t dmlgather_run(const program *, const void *data, const void *indices, void *out);
 
 // Arguments of dmlgather_run in one struct, for a call that passes one pointer.
@@ -51,9 +51,8 @@ typedef struct {
 DMLGATHER_API int64_t dmlgather_run_bound(const bound_call *);
 
 // The fast path: runs a program on NumPy's array objects, inputs first. Python calls this function (METH_FASTCALL); `self` is a bytes
-// object that holds a fast_path. It releases the interpreter lock unless the call is small, and returns Python's True. It returns False if
-// the slow path must run the call or raise its error. The reasons are arrays of other forms, a read-only output, an output that may overlap
-// an input, and a bad index.
+// object that holds a fast_path. It releases the interpreter lock unless the call is small. It returns False if the slow path must run the
+// call: for arrays of other forms, a read-only output, an output that may overlap an input, and a bad index. Else it returns True.
 typedef struct {
     const void *element_type;    // the array's descr
     int64_t rank, start, bytes;  // start: from the array's pointer to its lowest element; bytes: from there to the end of the last one
@@ -66,7 +65,7 @@ typedef struct {
 } fast_path;
 DMLGATHER_API void *dmlgather_call(void *self, void *const *arrays, intptr_t count);
 
-// Functions of Python's C API for dmlgather_call, and the type numpy.ndarray. They are set once, before the first call.
+// Functions of Python's C API, and the type numpy.ndarray. They are set once, before the first call.
 typedef struct {
     const void *array_type;
     const char *(*bytes_of)(void *);  // PyBytes_AsString
@@ -76,8 +75,8 @@ typedef struct {
 } python_functions;
 DMLGATHER_API void dmlgather_use(const python_functions *);
 
-// Returns a line about the program: the inner loop, units, blocks, threads. It is valid as long as the program.
+// Returns a line about the inner loop, units, blocks and threads. It is valid as long as the program.
 DMLGATHER_API const char *dmlgather_describe(const program *);
 
-// Returns the digest of the sources of this library, which the build hook passes to the compiler.
+// Returns the digest of the sources, which the build hook passes to the compiler.
 DMLGATHER_API const char *dmlgather_sources(void);

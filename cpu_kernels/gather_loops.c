@@ -12,8 +12,7 @@ ANY(int, 8) ANY(int, 16) ANY(int, 32) ANY(int, 64) ANY(uint, 8) ANY(uint, 16) AN
 
 typedef enum { SET, FROM_PATTERN, ADD } start_kind;
 
-// Convert a value to the type `math`, in which it is clamped. An unsigned value that does not fit becomes the maximum, which is out of
-// bounds, too.
+// Convert a value to the type `math`. An unsigned value that does not fit becomes the maximum, which is out of bounds, too.
 #define SAME(v, most) (v)
 #define LESSER(v, most) ((v) < (most) ? (v) : (most))
 
@@ -78,8 +77,8 @@ INLINE const char *unit_at(const char *from, const void *offsets, int64_t at, in
     return from + (wide ? ((const int64_t *)offsets)[at] : ((const int32_t *)offsets)[at]);
 }
 
-// Copies a unit of `part` bytes. two: copies a longer unit as two parts that may overlap. If `part` is 0, copies a run. In the loops below,
-// callers pass constants for `wide`, `part`, `two` and `streams`.
+// Copies a unit of `part` bytes. two: copies a longer unit as two parts that may overlap. Part 0: copies a run. In the loops below, callers
+// pass constants for `wide`, `part`, `two` and `streams`.
 INLINE void copy_unit(char *to, const char *in, int64_t unit, int64_t part, int two, int streams) {
     if (!part) {
         copy_run(to, in, unit, streams);
@@ -107,7 +106,8 @@ INLINE void load_units(char *out, const char *base, const void *offsets, const l
     END_STREAM(streams);
 }
 
-// Copies adjacent units whose size does not divide a cache line. They are assembled in the L1 cache, and written past it in whole lines.
+// Copies adjacent units of a size that does not divide a cache line. They are assembled in the L1 cache, and written past it in whole
+// lines.
 INLINE void load_lines(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t part) {
     _Alignas(LINE) char held[LINE + HELD_BYTES + LINE];
     const int64_t unit = box->unit;
@@ -138,7 +138,7 @@ INLINE bytes16 gather_16(const char *from, const void *offsets, int64_t i, int w
     return PACKED_16(unit, RESOLVED);
 }
 
-// Uses few wide stores instead of many narrow ones, because the store buffer has room for few stores that wait for their lines.
+// Uses few wide stores, because the store buffer has room for few stores that wait for their lines.
 INLINE void load_packed(char *out, const char *base, const void *offsets, const load_box *box, int wide, int64_t unit, int streams) {
     const int64_t lanes = 16 / unit, n1 = box->n1, in0 = box->in0;
     // Bytes of the next row that are prefetched per line of output. The whole row is prefetched if most of its lines are needed.

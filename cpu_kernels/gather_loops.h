@@ -1,5 +1,5 @@
-// Inner loops of plans with lookups, in two phases: indices are resolved to offsets, and units are loaded from these. The second loop is so
-// short that the processor keeps many cache misses in flight. Compiled once per instruction set.
+// Inner loops with lookups, in two phases: indices become offsets, and units are loaded from these. The second loop is so short that the
+// processor keeps many cache misses in flight. Compiled once per instruction set.
 #pragma once
 
 #include "copy_loops.h"
@@ -11,8 +11,8 @@ typedef struct {
     int64_t step;  // bytes of the source per unit of the value
 } bounds;
 
-// Writes the offsets of a run: the clamped index times bounds.step, plus pattern[i] if there is a pattern; if `add`, plus the old offset.
-// Returns 1 if an index is out of bounds. index_step counts indices.
+// Writes the offsets of a run: the clamped index times bounds.step, plus pattern[i] or, if `add`, the old offset. Returns 1 if an index is
+// out of bounds. index_step counts indices.
 typedef int resolve_loop(void *offsets, const void *index, int64_t index_step, int64_t n, const bounds *, const void *pattern, int add);
 
 // Sets bad[i] if index i is out of bounds.
@@ -29,15 +29,15 @@ typedef struct {
 // Copies the unit at base + row * in0 + offsets[row * place0 + column] to every position.
 typedef void load_loop(char *out, const char *base, const void *offsets, const load_box *);
 
-// A run of single units with adjacent indices, one index per unit. step: bytes of the source per unit of the index's value. in: bytes of the
-// source per position. ahead: distance in bytes at which indices are prefetched.
+// Single units with adjacent indices, one index per unit. step: bytes of the source per unit of the index's value. in: bytes of the source
+// per position. ahead: distance in bytes at which indices are prefetched.
 typedef struct {
     int64_t limit, step, in, ahead;
     int streams;
 } direct_run;
 
-// Copies the unit at from + index * step + position * in to every position. It stops at a group of positions with an index that is not in
-// 0 … limit - 1. Returns the number of copied units.
+// Copies the unit at from + index * step + position * in to every position, up to a group with an index that is not in 0 … limit - 1.
+// Returns the number of copied units.
 typedef int64_t direct_loop(char *out, const char *from, const void *indices, int64_t n, const direct_run *);
 
 enum { INDEX_TYPES = 8 };  // int8 … int64, then uint8 … uint64

@@ -4,8 +4,7 @@
 #include "copy_loops.h"
 #include "vectors.h"
 
-// picked returns the picked bytes of `from`; bytes that are NOT_HERE are undefined. with_picked returns `v` with the picked bytes of `from`
-// inserted.
+// picked returns the picked bytes of `from`; bytes that are NOT_HERE are undefined. with_picked inserts the picked bytes of `from` in `v`.
 typedef uint8_t vector16 __attribute__((vector_size(16)));
 typedef uint8_t vector64 __attribute__((vector_size(64)));
 #if defined(__SSSE3__)
@@ -23,7 +22,7 @@ INLINE vector64 with_picked64(vector64 v, vector64 from, vector64 pick) {
 }
 #endif
 
-// Copies n0 x n1 whole pieces, window by window, in the order of the output. streams: past the cache, for pieces with few windows only.
+// Copies whole pieces, window by window, in the order of the output. streams: past the cache, for pieces with few windows only.
 typedef void pick_loop(char *out, const char *in, const copy_box *, const piece *, int streams);
 
 // Callers pass constants for `loads`, and for `windows` of few##width, whose pick vectors stay in registers.
@@ -167,8 +166,8 @@ INLINE void pick_part(char *out, const char *in, const copy_box *box, int64_t by
         copy_part(out, from, least(bytes, LINE));
 }
 
-// Writes long rows past the cache, by the widest vectors, if pieces have few windows and fill whole lines. Whole lines are written from the
-// first line boundary that is also the start of a position.
+// Writes long rows past the cache, from the first line boundary that is also the start of a position. Pieces have few windows and fill
+// whole lines.
 static void streamed_picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
     const int64_t bytes = box->n1 * box->unit, lines = larger(p->bytes, LINE);

@@ -7,8 +7,8 @@ enum { FAR = 4096 };  // loads of a piece are far apart if its source spans more
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Finds the offset in the source of each byte of a piece, relative to the piece's first unit, in the order of the output. Returns the lowest
-// offset; *high becomes the highest offset + 1.
+// Finds the offset in the source of each byte of a piece, from the piece's first unit on. Returns the lowest offset; *high becomes the
+// highest offset + 1.
 static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_t positions, int64_t *places, int64_t *high) {
     int64_t bytes = unit, low = 0;
     for (int64_t k = 0; k < unit; ++k) places[k] = k;
@@ -24,8 +24,8 @@ static int64_t find_places(const piece_dim *dims, int rank, int64_t unit, int64_
     return low;
 }
 
-// Covers the places of a window by vectors inside the source's bytes. If the source is shorter than a vector, uses one vector at its start.
-// Returns the number of vectors; 0 if it is more than `most`.
+// Covers the places of a window by vectors inside the source's bytes, or by one vector at its start if it is shorter than a vector. Returns
+// the number of vectors; 0 if it is more than `most`.
 static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int64_t span, int64_t most) {
     const int64_t last = span > width ? span - width : 0;
     memset(w->pick, NOT_HERE, sizeof w->pick);
@@ -43,8 +43,7 @@ static int64_t cover(piece_window *w, const int64_t *places, int64_t width, int6
     }
 }
 
-// Returns a piece whose bytes lie at these places, from `low` to before `high`. Returns NULL if a window needs more than `most` loads, or
-// if memory is exhausted.
+// Returns a piece with bytes at these places. Returns NULL if a window needs more than `most` loads, or if memory is exhausted.
 static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int64_t low, int64_t high, int64_t width, int64_t most) {
     const int64_t windows = (bytes + width - 1) / width;
     piece *const p = calloc(1, sizeof *p + (size_t)windows * sizeof *p->window);
@@ -60,7 +59,7 @@ static piece *make_piece(int64_t *places, int64_t bytes, int64_t positions, int6
     return p;
 }
 
-// Returns the cost of a row of the outermost dimension, in moves of a unit. The last piece may overlap the previous piece; it is then made
+// Returns the cost of a row of the outermost dimension, in moves of a unit. The last piece may overlap the previous piece, and is made
 // separately. A load of 64 bytes mostly touches two cache lines. Many loads that are far apart often share few sets of the cache.
 static double cost_of(const piece *p, const piece_dim *outermost) {
     const double pieces = (double)((outermost->size + p->positions - 1) / p->positions), again = are_few(p->windows, p->loads) ? 0 : 2;

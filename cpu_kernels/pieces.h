@@ -31,11 +31,10 @@ typedef struct {
 enum { FEW_WINDOWS = 4, FEW_PICKS = 9 };
 static inline int are_few(int64_t windows, int64_t loads) { return windows <= FEW_WINDOWS && windows * loads <= FEW_PICKS; }
 
-// Returns the cheapest piece of an output, in vectors of at most `widest` bytes (0: no vectors). *column becomes the piece's outermost
-// dimension. The innermost dimension is last in `dims`. Returns NULL if moving units one by one, at `cost` each, is cheaper, or if memory is
-// exhausted.
+// Returns the cheapest piece of an output, in vectors of at most `widest` bytes. *column becomes its outermost dimension. The innermost
+// dimension is last in `dims`. Returns NULL if moving units one by one, at `cost` each, is cheaper, or if memory is exhausted.
 piece *best_piece(const piece_dim *dims, int rank, int64_t unit, int64_t widest, double cost, int *column);
 
-// Returns the piece of n units that are adjacent in a row of output. offsets: those of the units in the source (wide: of 64 bits), which are
-// the same in `rows` rows. Returns NULL like best_piece.
+// Returns the piece of n units that are adjacent in a row of output. offsets: those of the units in the source, the same in `rows` rows.
+// Returns NULL like best_piece.
 piece *looked_piece(const void *offsets, int wide, int64_t n, int64_t unit, int64_t rows, int64_t widest, double cost);

@@ -9,7 +9,7 @@
 
 // ---- From elements to bytes -----------------------------------------------------------------------------------------------------------
 
-// Returns a step in bytes; 0 for a dimension of size 1, whose step may be any number.
+// A dimension of size 1 may have any step.
 static int64_t in_bytes(int64_t count, int64_t step, int64_t unit) { return count > 1 ? step * unit : 0; }
 
 // Return 1 if addresses of the source or of the output are formed. Otherwise, offsets and steps may be any numbers.
@@ -95,8 +95,8 @@ static int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
 static int64_t step(const program *p, int d) { return magnitude(p->dims[d].in); }
 
 // Returns the bytes of a strip's row, or 0. A strip is a packed copy of some columns of the source. It pays if each block reads
-// neighbouring columns in many rows, and the next blocks read the same columns: rows of a table are often a power of two apart, and
-// caches hold few lines at such distances.
+// neighbouring columns in many rows, and the next blocks read the same columns. Rows of a table are often a power of two apart, and caches
+// hold few lines at such distances.
 static int64_t strip_bytes(const program *p) {
     if (p->kind != UNITS || p->lookup_count != 1 || p->looked < 1) return 0;
     const dim *const last = &p->dims[p->looked];
@@ -118,14 +118,14 @@ static copy_box whole_box(const program *p) {
     return box;
 }
 
-// Returns the bytes of a run that one block copies. They are whole elements.
+// Returns the bytes of a run that one block copies: whole elements.
 static int64_t run_block(int64_t size, int64_t block_units) {
     if (block_units) return least(size, least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT);
     return size <= LONGEST_RUN ? size : BLOCK_BYTES;
 }
 
-// Finds the sizes of a block whose rows are looked up and transposed: along the source's rows, and along the output's rows. The sizes stay 0
-// if nothing is transposed, or if there is a strip.
+// Finds the sizes of a block that is looked up and transposed, along the source's rows and along the output's rows. They stay 0 without a
+// transposition, and with a strip.
 static void turned_block(const program *p, int64_t block[2]) {
     const dim *const row = &p->dims[p->looked - 1], *const last = &p->dims[p->looked];
     if (p->kind != UNITS || p->looked < 1 || p->strip || row->moved || row->in != p->unit || last->out != p->unit || p->unit > 8) return;
@@ -199,7 +199,7 @@ direct_run direct_run_of(const program *p, int strips) {
     return (direct_run){k->bounds.limit, strips ? p->strip : k->bounds.step, p->dims[p->looked].in, ahead, p->streams};
 }
 
-// Returns the direct loop for single adjacent units with adjacent indices, one index for each unit; NULL if there is none.
+// Returns the direct loop, or NULL. It takes adjacent units with adjacent indices, one index for each unit.
 static direct_loop *direct_of(const program *p) {
     if (p->kind != UNITS || p->lookup_count != 1 || p->dims[p->looked].out != p->unit || p->lookups[0].strides[p->looked] != 1) return NULL;
     for (int d = 0; d <= p->looked; ++d)
@@ -208,7 +208,7 @@ static direct_loop *direct_of(const program *p) {
     return p->loops->choose_direct(&run, p->unit, p->index_bytes);
 }
 
-// Finds the dimensions whose indices are resolved in one run, and the offsets that they add. Returns 0 if memory is exhausted.
+// Finds the dimensions with indices that are resolved in one run, and the offsets that they add. Returns 0 if memory is exhausted.
 static int make_runs(program *p) {
     int64_t run = p->dims[p->looked].block;
     int adds = p->dims[p->looked].in != 0;
@@ -238,8 +238,8 @@ static void choose_box(program *p, int first) {
     if (units->row < first) units->row = -1;
 }
 
-// Returns the cost of a unit that is copied without pieces, in moves, including its share of a call. A unit of two parts costs more; a
-// unit of a transposed tile costs less.
+// Returns the cost of a unit without pieces, in moves, including its share of a call. A unit of two parts costs more; a unit of a
+// transposed tile costs less.
 static double cost_of_unit(const program *p, const copy_box *box) {
     const int turned = !strcmp(p->loops->choose_copy(box, 0).name, "transposed"), whole = !(box->unit & (box->unit - 1));
     const double units = (double)box->n0 * (double)box->n1;
@@ -247,8 +247,8 @@ static double cost_of_unit(const program *p, const copy_box *box) {
     return (box->unit >= 16 ? whole ? 1 : 1.5 : whole ? 2 : 3) + 15 / units;
 }
 
-// Chooses the piece for the dimensions from `first` on, if it costs less than units. Then chooses the dimensions of its box: a dimension with
-// several pieces, and a dimension whose positions read the same cache lines, or else the next dimension.
+// Chooses the piece for the dimensions from `first` on, if it costs less than units. Then chooses its box: a dimension with several pieces,
+// and a dimension along which the same cache lines are read, or else the next dimension.
 static void choose_piece(program *p, int first) {
     enum { MOST_RANK = 64 };
     piece_dim dims[MOST_RANK];
@@ -273,9 +273,9 @@ static void drop_cut_piece(program *p) {
     p->piece = NULL;
 }
 
-// Returns 1 if whole lines of the output are written past the cache. This pays for an output that would not stay in the last cache until it
-// is used. A copy of long runs gains even for smaller outputs, because the old content of the lines is not read. Single units do not gain in
-// this way, because their stores do not wait. If each unit has its own index, the indices count, too, because they pass through the cache.
+// Returns 1 if the output is written past the cache. This pays for an output that would not stay in the last cache until it is used. A copy
+// of long runs gains even for smaller outputs, because the old content of the lines is not read. Stores of single units do not wait, so
+// they do not gain. If each unit has its own index, the indices count, too, because they pass through the cache.
 static int bypasses_cache(const program *p, int64_t bytes) {
     const dim *const inner = &p->dims[p->rank - 1];
     const int64_t indices = p->direct ? bytes / p->unit * p->index_bytes : 0;

@@ -19,5 +19,5 @@ int moves(const plan_view *, int64_t axis);         // returns 1 if a lookup mov
 int is_empty(const plan_view *);                    // returns 1 if the output is empty
 int looks_into_nothing(const plan_view *);          // returns 1 if a lookup has limit 0
 
-// Reads the words. Returns 1 if all fields agree and every address that the plan can form lies in its extent.
+// Returns 1 if all fields agree and every address that the plan can form lies in its extent.
 int read_plan(const int64_t *words, int64_t count, plan_view *);

@@ -1,5 +1,4 @@
-// Calls share no lock, so no lock is held after a fork. All atomic operations are sequentially consistent, because a part takes long and
-// needs few of these operations.
+// Calls share no lock, so no lock is held after a fork. Atomic operations are sequentially consistent, because a part needs few of them.
 #define _GNU_SOURCE  // CPU_COUNT_S, pthread_setname_np
 #include "pool.h"
 
@@ -42,8 +41,8 @@ typedef struct {  // on the stack of pool_run
 } call;
 
 // State of a helper. The caller changes IDLE to INVITED, and INVITED back to IDLE once no part is left. The helper changes INVITED to
-// INSIDE, and INSIDE to IDLE. A waiting thread spins for a short time, and then sleeps. Before it sleeps, a helper changes IDLE to ASLEEP,
-// and a caller changes INSIDE to AWAITED. The thread that changes ASLEEP or AWAITED to another state wakes the sleeping thread.
+// INSIDE, and INSIDE to IDLE. A waiting thread spins for a short time. Then it sleeps: a helper changes IDLE to ASLEEP before, and a caller
+// changes INSIDE to AWAITED. The thread that changes ASLEEP or AWAITED to another state wakes the sleeping thread.
 enum { IDLE, INVITED, INSIDE, ASLEEP, AWAITED };
 
 typedef struct {
@@ -88,7 +87,7 @@ static void change(helper *each, int state, int sleeping) {
     pthread_cond_signal(&each->changed);
 }
 
-// In the next call of a plan, the same threads take the same parts, whose data may still be in their caches.
+// The same threads take the same parts in the next call, because the data may still be in their caches.
 static void take_parts(call *from, int64_t own) {
     for (int64_t k = 0; k < from->count; ++k) {
         stretch *const of = &from->stretches[(own + k) % from->count];
@@ -137,7 +136,7 @@ static int start(helper *each) {  // returns 1 if the system has created the hel
 #endif
 }
 
-// Linux may wake a helper on the caller's CPU, where it waits for the next tick, for about 4 ms. So exclude this CPU from its affinity.
+// Linux may wake a helper on the caller's CPU, where it waits for the next tick, for about 4 ms. So exclude this CPU.
 static void send_away(helper *each) {
 #ifdef __linux__
     const int here = sched_getcpu();

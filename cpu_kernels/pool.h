@@ -5,9 +5,9 @@
 
 typedef void pool_work(void *job, int64_t part);
 
-// Executes parts 0 … parts-1 of the job on up to `threads` threads, including the caller, and returns when all parts are done. The
-// caller never waits for a helper that has not started. Any number of threads may call this function at once.
+// Executes all parts of the job on up to `threads` threads, including the caller. The caller never waits for a helper that has not started.
+// Any number of threads may call this function at once.
 void pool_run(pool_work *work, void *job, int64_t parts, int threads);
 
-// Returns the number of CPUs that this process may use: that of its affinity, at most DMLGATHER_NUM_THREADS, and at least 1.
+// Returns the number of CPUs that this process may use: at most DMLGATHER_NUM_THREADS, and at least 1.
 int pool_cpus(void);

@@ -8,8 +8,8 @@ enum { UNKNOWN_CACHE = 16 << 20 };  // bytes of the last cache that are assumed 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-// Returns the widest instruction set that the processor has and whose registers the system saves. __builtin_cpu_supports cannot be used:
-// compiled by zig, it always returns 0.
+// Returns the widest instruction set of the processor, if the system saves its registers. __builtin_cpu_supports cannot be used: compiled
+// by zig, it always returns 0.
 static enum isa widest_loops(void) {
     const unsigned avx2 = bit_AVX2 | bit_BMI | bit_BMI2, avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     unsigned a, b, c, d, kept, high;
@@ -19,8 +19,7 @@ static enum isa widest_loops(void) {
     return (kept & 0xE0) == 0xE0 && (b & avx512) == avx512 && c & bit_AVX512VBMI ? AVX512 : AVX2;
 }
 
-// Finds the bytes of the last cache, and the number of CPUs that share it. Intel and AMD have different CPUID leaves for caches. Both leaves
-// list the caches from the first level on.
+// Finds the bytes of the last cache, and the number of CPUs that share it. The leaves of Intel and AMD list caches from the first level on.
 static void read_last_cache(int64_t *bytes, int64_t *sharing) {
     static const unsigned leaves[] = {4, 0x8000001D};
     unsigned a, b, c, d;

@@ -68,5 +68,5 @@ struct program {
 // Returns the arguments of p->direct. strips: 1 if the source is a strip.
 direct_run direct_run_of(const program *, int strips);
 
-// Executes blocks first … last-1. Returns the smallest offset of a bad index under RAISE, else INT64_MAX.
+// Returns the smallest offset of a bad index under RAISE, else INT64_MAX.
 int64_t execute_blocks(const program *, const char *data, const char *indices, char *out, int64_t first, int64_t last);

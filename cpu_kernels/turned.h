@@ -4,8 +4,8 @@
 #include "copy_loops.h"
 #include "vectors.h"
 
-// Each source row of a tile is read once, as a whole cache line, and each output row is written once. Rows whose steps are a power of two
-// share few sets of the cache, so lines could not be kept until a second access.
+// Each source row of a tile is read once, as a whole cache line, and each output row is written once. Lines could not be kept until a
+// second access: rows that are a power of two apart share few sets of the cache.
 #if defined(__AVX512BW__)
 #define LOW_HALVES(bits, a, b) (wide)_mm512_unpacklo_epi##bits((__m512i)(a), (__m512i)(b))
 #define HIGH_HALVES(bits, a, b) (wide)_mm512_unpackhi_epi##bits((__m512i)(a), (__m512i)(b))
@@ -32,9 +32,9 @@
 #define LOW_HALVES(bits, a, b) LOW##bits(a, b)
 #define HIGH_HALVES(bits, a, b) HIGH##bits(a, b)
 #endif
-// turn##bits transposes WIDE / 16 adjacent squares of units in registers: 16 bytes of each column become a row, and rows are out0 apart.
-// It interleaves the halves of each 16 bytes, log2(units) times: rows ab and cd become ac and bd.
-// The source rows are listed in `rows`, or, if it is NULL, are a line apart from `in` on. `at`: offset in each row, in bytes.
+// turn##bits transposes WIDE / 16 adjacent squares of units in registers: 16 bytes of each column become a row, and rows are out0 apart. It
+// interleaves the halves of each 16 bytes, log2(units) times: rows ab and cd become ac and bd. The source rows are listed in `rows`, or, if
+// it is NULL, are a line apart from `in` on. `at`: offset in each row, in bytes.
 typedef void turn_loop(char *out, int64_t out0, const char *in, const char *const *rows, int64_t at);
 #define TURN(bits)                                                                                                     \
     INLINE void turn##bits(char *out, int64_t out0, const char *in, const char *const *rows, int64_t at) {             \
@@ -54,7 +54,7 @@ TURN(8) TURN(16) TURN(32) TURN(64)
 INLINE void copy_line(char *out, const char *in) {
     for (int64_t i = 0; i < LINE; i += WIDE) store(out + i, load(in + i));
 }
-// Copies a row of a tile in parts of 16 bytes, like the stores just before. A wider load would wait until they leave the store buffer.
+// Copies a row of a tile in parts of 16 bytes, like the stores just before. A wider load would wait for these stores.
 INLINE void copy_row(char *out, const char *in, int streams) {
     for (int64_t i = 0; i < LINE; i += 16) {
         streams ? stream(out + i, in + i, 16) : (void)memcpy(out + i, in + i, 16);

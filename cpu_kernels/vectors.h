@@ -1,4 +1,4 @@
-// Moves of bytes by vectors of the instruction set of the compiler's flags. ISA is the suffix of functions that depend on it.
+// Moves of bytes by vectors. ISA, the suffix of functions, names the instruction set.
 #pragma once
 
 #include <stdint.h>
@@ -66,8 +66,8 @@ INLINE wide load(const char *in) {
 }
 INLINE void store(char *out, wide v) { memcpy(out, &v, sizeof v); }
 
-// Stores a vector of `bytes` past the cache, at a multiple of its size. Streamed stores must write a whole line, without other stores to the
-// line just before or after, because such stores would cost ten times what streaming saves.
+// Stores a vector past the cache, at a multiple of its size. A whole line must be streamed, without other stores to it just before or
+// after. Such stores would cost ten times what streaming saves.
 INLINE void stream(char *out, const void *v, int64_t bytes) {
 #if defined(__AVX512F__)
     if (bytes == 64) _mm512_stream_si512((void *)out, _mm512_loadu_si512(v));
@@ -82,7 +82,7 @@ INLINE void stream(char *out, const void *v, int64_t bytes) {
 #endif
 }
 
-// Needed after streamed stores, before the thread signals other threads that they are done.
+// Needed after streamed stores, before other threads hear that they are done.
 #if defined(__x86_64__)
 #define END_STREAM(streams) ((streams) ? _mm_sfence() : (void)0)
 #else

@@ -44,7 +44,7 @@ static void note_bad(block_work *w, const lookup *k, int64_t start, int64_t step
         if (bad[i] && start + i * step < w->smallest) w->smallest = start + i * step;
 }
 
-// Resolves the indices of the block. Returns 1 if any index is bad. noting: 1 to record the bad indices instead.
+// Resolves the indices of the block. Returns 1 if any is bad. noting: records the bad indices instead.
 static int walk_indices(block_work *w, int noting) {
     const program *const p = w->p;
     int64_t at[p->first + 1], n = w->n[p->first], place = 0;
@@ -116,7 +116,7 @@ static const char *address(const block_work *w, const char *in, int64_t place) {
     return in + (w->p->wide ? ((const int64_t *)w->offsets)[place] : ((const int32_t *)w->offsets)[place]);
 }
 
-// For INNER: loops over the dimensions up to program.looked, and copies the dimensions inside them for each index.
+// For INNER: copies the dimensions inside program.looked for each index.
 static void copy_parts(const block_work *w, int d, char *out, const char *in, int64_t place, const copy_box *box, copy_loop *loop) {
     const dim *const one = &w->p->dims[d];
     for (int64_t i = 0; i < w->n[d]; ++i, place += one->place, out += one->out) {
@@ -200,7 +200,7 @@ static void move_units(block_work *w, char *out, const char *in) {
     load_dims(w, 0, out, in, 0, &box, p->loops->choose_load(&box, p->wide, p->streams));
 }
 
-// Returns the strip of the block's columns. It is copied only if the previous block had other columns.
+// Copies the strip of the block's columns, unless it is that of the previous block.
 static const char *strip_of(block_work *w, const char *in) {
     const program *const p = w->p;
     const int64_t columns = w->n[p->looked];
@@ -218,8 +218,8 @@ static void find_block(const block_work *w, char **out, const char **in) {
     for (int d = 0; d < p->rank; ++d) *out += w->lo[d] * p->dims[d].out, *in += w->lo[d] * p->dims[d].in;
 }
 
-// Copies the block's rows from dimension `d` on, until an index is out of range. Returns 1 if all indices are in range; else it reduces the
-// block to the remaining rows. alone: 1 if the block has one position along each dimension outside of `d`, so that `d` can be reduced.
+// Copies rows from dimension `d` on, until an index is out of range. Returns 1 if none is; else it reduces the block to the remaining rows.
+// alone: 1 if the block has one position along each dimension outside of `d`, so that `d` can be reduced.
 static int direct_rows(block_work *w, int d, char *out, const char *in, int64_t start, int alone) {
     const program *const p = w->p;
     int64_t done = 0;
@@ -310,7 +310,7 @@ static void run_part(void *shared, int64_t part) {
     }
 }
 
-// Returns the number of parts. Each part copies the strips that it begins or continues, so with few strips, a part lies in one strip.
+// Each part copies the strips that it begins or continues, so with few strips, a part lies in one strip.
 static int64_t parts_of(const program *p) {
     const int64_t most = (int64_t)p->threads * PARTS, rows = p->strip ? p->blocks_of_strip : 1, strips = p->blocks / rows;
     if (!p->strip || strips > most) return p->blocks < most ? p->blocks : most;

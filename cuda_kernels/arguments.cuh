@@ -16,8 +16,7 @@ constexpr int MAX_LOOKUPS = 3;
 constexpr int NEAR_DIMENSIONS = 4;  // entries of Arguments::dimension; the others are in far_dimension
 constexpr int NEAR_LOOKUPS = 2;     // entries of Arguments::lookup; the other is far_lookup
 
-// A thread dimension. Steps are in bytes per coordinate. Coordinates are below 2^31 and steps have 32 bits, so products are
-// computed in 64 bits and reach every address of the device.
+// A thread dimension, with steps in bytes. Coordinates are below 2^31 and steps have 32 bits, so products are computed in 64 bits.
 struct Dimension {
     u32 size;
     u32 multiplier;  // quotient = (n * multiplier) >> shift for every n < 2^31

@@ -2,18 +2,18 @@
 //
 // The walked dimension of size n is cut into chunks of `full` <= n / UNROLL elements. The thread at chunk coordinate c < full
 // moves elements c, c + full, c + 2 full, ..., so neighbouring threads access neighbouring memory. Each remaining element has its
-// own thread, at chunk coordinates from `full` on. The loads of a walking thread have no guards. With guards, the compiler would
-// interleave index loads and payload loads, and a payload load would wait for an index that it does not need.
+// own thread, at chunk coordinates from `full` on. Loads of a walking thread have no guards. With guards, the compiler would
+// interleave index loads and payload loads, and payload loads would wait for indices that they do not need.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
 
-// Elements that a walking thread moves. Invariant: the indices are the same along the walk, so a thread resolves them once.
-// Narrow elements need more loads in flight. Wide elements, and indices that are live until the end, need more registers.
+// Elements that a walking thread moves. Invariant: a thread resolves its indices once for its whole walk. Narrow elements need
+// more loads in flight. Wide elements, and indices that are live until the end, need more registers.
 template <int Lookups, int Bytes, bool Checked, bool Invariant>
 constexpr int UNROLL = !Invariant && Lookups > 2 && Bytes == 16 ? 2 : (Invariant ? Bytes <= 4 : Bytes <= 2 && Lookups == 1 && !Checked) ? 8 : 4;
 
-// True if the kernel reads the policy from its arguments. Any other kernel is compiled for one policy.
+// True if the kernel reads the policy from its arguments.
 template <int Lookups> constexpr bool TOLD = Lookups > 2;
 
 template <int Lookups> struct Addresses {
@@ -55,8 +55,8 @@ __device__ __forceinline__ void report_bad(const Arguments& a, const Addresses<L
     }
 }
 
-// Looks up Sets elements of a thread: `source` gets the bytes that the lookups add to the input's address, and `good` is true if
-// all indices of the element are valid. All index loads come first, then the arithmetic.
+// Looks up Sets elements of a thread. `source`: bytes that the lookups add to the input's address. `good`: all indices of the
+// element are valid. All index loads come first, then the arithmetic.
 template <int Sets, int Lookups, int IndexBytes>
 __device__ __forceinline__ void look_up(
     const Arguments& a, const Addresses<Lookups>& from, s64 (&source)[Sets], bool (&good)[Sets]) {
@@ -124,7 +124,7 @@ __device__ __forceinline__ void copy(const Arguments& a) {
     }
 }
 
-// Macros for entry points. Each use is one line of a .cu file and one variant of dmlgather/backends/cuda/variants.py.
+// Each use of these macros is one line of a .cu file and one variant of dmlgather/backends/cuda/variants.py.
 #define ENTRY extern "C" __global__ void __launch_bounds__(BLOCK, 4)
 #define COPY(name, dimensions, bytes) \
     ENTRY name(const Arguments a) { copy<dimensions, 0, bytes, 4, false, true>(a); }

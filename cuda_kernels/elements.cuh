@@ -16,7 +16,7 @@ template <> struct ElementOf<16> { typedef uint4 type; };
 
 template <int Bytes> using Element = typename ElementOf<Bytes>::type;
 
-// No other kernel writes to the input meanwhile, and overlapping arrays are refused, so loads can use the read-only path.
+// Nothing writes to the input meanwhile, so loads can use the read-only path.
 template <int Bytes> __device__ __forceinline__ Element<Bytes> load(const char* at) {
     return __ldg(reinterpret_cast<const Element<Bytes>*>(at));
 }
@@ -38,7 +38,7 @@ template <int Bytes> __device__ __forceinline__ Element<Bytes> fill_value(const 
 
 __device__ __forceinline__ u32 swap_halves(u32 word) { return word << 16 | word >> 16; }
 
-// Returns the 16 bytes with their lanes of `Lane` bytes in reverse order. If Lane is 0, returns them unchanged.
+// Returns the 16 bytes with their lanes of `Lane` bytes in reverse order, or unchanged if Lane is 0.
 template <int Lane, typename T> __device__ __forceinline__ T reversed(T v) {
     if constexpr (Lane == 0) {
         return v;

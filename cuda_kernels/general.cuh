@@ -1,5 +1,5 @@
-// The general kernels: up to 32 dimensions and lookups, any index type, steps and limits beyond 31 bits. They read dimensions
-// and lookups from a table in device memory. The launch form is that of copy.cuh.
+// The general kernels: up to 32 dimensions and lookups, any index type, steps and limits beyond 31 bits. The launch form is that
+// of copy.cuh.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"

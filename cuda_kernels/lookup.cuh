@@ -18,8 +18,8 @@ struct Position {
 };
 
 // Requires last >= 0. An unsigned value with its top bit set is negative here. For unsigned types, wrap is 0 and `below` is
-// `last`, so this value stays out of range and clamps to the last position. value + wrap cannot overflow, because only negative
-// values are wrapped, and wrap is not negative.
+// `last`, so this value clamps to the last position. value + wrap cannot overflow, because only negative values are wrapped, and
+// wrap is not negative.
 template <int Bytes> __device__ __forceinline__ Position resolve(Index<Bytes> value, const Lookup& lookup) {
     typedef typename IndexOf<Bytes>::magnitude Magnitude;
     const u32 last = static_cast<u32>(lookup.last);

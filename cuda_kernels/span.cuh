@@ -1,11 +1,11 @@
 // Spans: runs of bytes at any alignment. A run is contiguous in the input, and has the same indices everywhere. In the output, the
-// runs follow one another without gaps, so the output is contiguous. The output is cut into aligned vectors of 16 bytes, for any
-// length of runs. Neighbouring threads store neighbouring vectors, so every request of a warp fills whole lines.
+// runs follow one another without gaps. The output is cut into aligned vectors of 16 bytes. Neighbouring threads store
+// neighbouring vectors, so every request of a warp fills whole lines.
 //
-// A warp moves a chunk of the output, `steps` x 512 bytes; each of its threads moves every 32nd vector of the chunk. A vector is
-// made, by a shift, from the two aligned input vectors that contain its bytes. If a run ends inside the vector, its other bytes
-// are made from two more input vectors, at the start of the next run. A chunk inside one run takes a short path: one lookup, one
-// shift. dimension[0].size: bytes of a run, at least 32 and less than 2^30. dimension[1], dimension[2]: the runs.
+// A warp moves a chunk of the output, `steps` x 512 bytes; each of its threads moves every 32nd vector. A vector is made, by a
+// shift, from the two aligned input vectors that contain its bytes. If a run ends inside the vector, its other bytes are made from
+// two more input vectors, at the start of the next run. A chunk inside one run takes a short path: one lookup, one shift.
+// dimension[0].size: bytes of a run, at least 32 and less than 2^30. dimension[1], dimension[2]: the runs.
 #pragma once
 #include "copy.cuh"
 
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint4 merged(uint4 low, uint4 high, u32 count) {
                       __byte_perm(low.z, high.z, 0x7654 - (second & 0xffff)), __byte_perm(low.w, high.w, 0x7654 - (second >> 16)));
 }
 
-// Returns true if the aligned vector at `first` and the next vector lie inside the input, which may start and end inside a vector.
+// Returns true if the aligned vector at `first` and the next one lie inside the input, which may start and end inside a vector.
 __device__ __forceinline__ bool readable(const Arguments& a, const char* first) {
     return static_cast<u64>(first - a.in) <= static_cast<u64>(a.in_bytes) - 2 * VECTOR;
 }
@@ -132,8 +132,8 @@ __device__ __forceinline__ void join_all(uint4 (&x)[SPAN_UNROLL], const uint4 (&
     }
 }
 
-// Moves SPAN_UNROLL vectors of one run: first all loads, then all stores. All threads of the warp move the same run, so they take
-// the same branch. Selecting words without branches would cost 11 instructions per vector.
+// Moves SPAN_UNROLL vectors of one run: first all loads, then all stores. All threads of the warp take the same branch. Selecting
+// words without branches would cost 11 instructions per vector.
 __device__ __forceinline__ void move_inside(const Arguments& a, const char* from, char* to, u32 shift, bool good) {
     uint4 first[SPAN_UNROLL], second[SPAN_UNROLL];
 #pragma unroll

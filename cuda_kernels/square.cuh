@@ -1,6 +1,6 @@
-// Squares: tiles whose elements are transposed in registers. A thread reads the rows of a square from shared memory, each a whole unit,
-// transposes the square, and stores each column as a unit. The input and the output must both be contiguous over whole units, in
-// different dimensions. In all other respects, these kernels work like those for tiles.
+// Squares: tiles with elements that are transposed in registers. A thread reads the rows of a square from shared memory, each a
+// unit, transposes the square, and stores each column as a unit. So input and output must be contiguous over whole units, in
+// different dimensions. Otherwise, these kernels work like those for tiles.
 #pragma once
 #include "tile.cuh"
 

@@ -1,11 +1,10 @@
 // Staged rows: a gather along the innermost output dimension with the same indices for every row, out[r, c] = in[r, index[c]].
-// Direct reads would fetch a sector of 32 bytes for every element. Here, a whole row is loaded into shared memory by vectors, and
-// gathered from there.
+// Direct reads would fetch a sector of 32 bytes for every element. Here, a whole row is loaded into shared memory by vectors.
 //
-// A block consists of teams of 2^n threads. A team gathers the block's columns from one row at a time. Each thread has COLUMNS of
-// these columns, and resolves their indices before the first row. dimension[0].size: number of blocks that share a row.
-// dimension[0].index_step: the step between columns. dimension[1 ... 3]: the rows, `threads` in all. The whole block waits at a
-// barrier before and after gathering.
+// A block consists of teams of 2^n threads. A team gathers the block's columns from one row at a time. Each thread resolves the
+// indices of its COLUMNS columns before the first row. The whole block waits at a barrier before and after gathering.
+// dimension[0].size: number of blocks that share a row. dimension[0].index_step: the step between columns. dimension[1 ... 3]: the
+// rows, `threads` in all.
 #pragma once
 #include "elements.cuh"
 #include "lookup.cuh"
@@ -28,8 +27,8 @@ template <int Bytes> __device__ __forceinline__ u32 column_of(const Columns& col
     return columns.first + c / lanes * columns.far + c % lanes * columns.near;
 }
 
-// Returns the number, but hides from the compiler that it is the same for every row. Otherwise, the compiler would keep all values
-// that it derives from the number in registers, from row to row.
+// Hides from the compiler that the number is the same for every row. Otherwise, it would keep all values that it derives from the
+// number in registers, from row to row.
 __device__ __forceinline__ u32 afresh(u32 number) {
     asm volatile("" : "+r"(number));
     return number;
@@ -102,9 +101,9 @@ __device__ __forceinline__ void load_indices(
     }
 }
 
-// Finds the positions of the columns' elements in a team's slot. Returns true if all indices are good. Under FILL and RAISE, a bad
-// index becomes the position of the fill value, so gathering needs no check. Positions are relative to the row's start, which may
-// be anywhere in a vector, so the fill value is repeated throughout a vector of its own.
+// Finds the positions of the columns' elements in a team's slot, from the row's start on. Returns true if all indices are good.
+// Under FILL and RAISE, a bad index becomes the position of the fill value, so gathering needs no check. A row may start anywhere
+// in a vector, so the fill value is repeated throughout a vector of its own.
 template <int Count, int Bytes, int IndexBytes>
 __device__ __forceinline__ bool resolve_indices(const Arguments& a, const Columns& columns, u32 (&at)[Count]) {
     const u32 fill = a.staging.slot_bytes - VECTOR;
@@ -147,8 +146,8 @@ __device__ __forceinline__ void stage_some(const char* start, char* slot, u32 i,
     }
 }
 
-// Loads the row at `from` into a team's slot, by the aligned vectors that contain it. The input starts at a vector boundary. If it
-// ends inside a vector, the last elements are loaded one by one.
+// Loads the row at `from` into a team's slot, by aligned vectors. The input starts at a vector boundary. If it ends inside a
+// vector, the last elements are loaded one by one.
 template <int Bytes> __device__ __forceinline__ void stage_row(const Arguments& a, const char* from, u32 lane, char* slot) {
     const u32 team = 1u << a.staging.team_shift;
     const u32 skew = misalignment(from), bytes = skew + a.staging.row_bytes;

@@ -1,7 +1,7 @@
-// The gather of staged.cuh for long rows, of which the shared memory of a multiprocessor holds only one or two. The whole block moves
-// one row at a time. It resolves the indices of all its columns before the first row, and keeps the positions of their elements in
-// shared memory, after the row: 2 bytes each, or 4 bytes if a row has more than 2^16 elements. A block of 1024 threads has as many
-// loads in flight as four blocks of the other kernels.
+// The gather of staged.cuh for long rows: shared memory holds only one or two. The whole block moves one row at a time. It
+// resolves the indices of all its columns before the first row, and keeps the positions of their elements in shared memory, after
+// the row: 2 bytes each, or 4 bytes if a row has more than 2^16 elements. A block of 1024 threads has as many loads in flight as
+// four blocks of the other kernels.
 //
 // A thread stores at least 4 bytes at a time. The units of a row are counted from a line boundary, even if the row begins after it in
 // the output, so that each request fills whole sectors. dimension[0].size: number of blocks that share a row. dimension[0].index_step:
@@ -77,8 +77,8 @@ __device__ __forceinline__ void gather_units(const char* row, const Place* at, c
     }
 }
 
-// Gathers the columns of a row. Units are counted from the line in which the output's row begins; a unit is whole if it lies in
-// the row. Columns before the first whole unit and after the last whole unit are stored one by one.
+// Gathers the columns of a row. Units are counted from the line in which the output begins. Columns before the first whole unit
+// and after the last one are stored one by one.
 template <int Bytes, typename Place>
 __device__ __forceinline__ void gather_long(const char* row, const Place* places, char* out, u32 count) {
     constexpr u32 unit = UNIT<Bytes>, lanes = unit / Bytes;

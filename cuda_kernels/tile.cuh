@@ -1,12 +1,12 @@
 // Tiles: slices whose input and output are contiguous along different dimensions. A tile is a box of elements. A block loads it into
 // shared memory in the order of the input, and stores it from there in the order of the output, so that both accesses are coalesced.
 //
-// Loads and stores move units: one element, or several adjacent narrow ones. A block moves several adjacent tiles. The offsets of a
-// thread's units are the same in all tiles of the same form (the same sizes), so a thread computes them once per form. The last tile
-// along a dimension may be smaller, and then has a form of its own.
+// Loads and stores move units: one element, or several adjacent narrow ones. A block moves several adjacent tiles. A thread
+// computes the offsets of its units once for all tiles of one form (the same sizes). The last tile along a dimension may be
+// smaller, and then has a form of its own.
 //
-// A stretch is a tile that is contiguous in the output. Its units are numbered from the start of the sector in which it begins, so that
-// requests begin and end at sector boundaries. All stretches of a block begin at the same offset in a sector.
+// A stretch is a tile that is contiguous in the output. Its units are numbered from a sector boundary, so that requests begin and
+// end there. All stretches of a block begin at the same offset in a sector.
 #pragma once
 #include "elements.cuh"
 #include "table.cuh"
@@ -49,7 +49,7 @@ template <int Bytes> __device__ __forceinline__ Element<Bytes>* element_at(char*
     return reinterpret_cast<Element<Bytes>*>(tile + place);
 }
 
-// Splits each number into its coordinate along `dim`, which goes to `at`, and the quotient, which stays in `number`.
+// Splits each number into its coordinate along `dim` and the quotient, which stays in `number`.
 template <int Count>
 __device__ __forceinline__ void take(u32 (&number)[Count], const TileDimension& dim, u32 (&at)[Count]) {
 #pragma unroll
@@ -105,7 +105,7 @@ __device__ __forceinline__ Element<Bytes * Lanes> joined(char* tile, const Place
     }
 }
 
-// Calls set(n, offset, places) for the Count units first, first + BLOCK, ...: with the offset in the output from the tile's first
+// Calls set(n, offset, places) for the units first, first + BLOCK, ...: with the offset in the output from the tile's first
 // element, and the positions of the unit's elements in shared memory.
 template <int Bytes, int Lanes, int Count, typename Set>
 __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set set) {
@@ -146,8 +146,8 @@ __device__ __forceinline__ void find_units(const TileForm& form, u32 first, Set 
     }
 }
 
-// Finds the offsets in the input, from the tile's first element, of the units that a thread loads. Instead of units beyond the tile,
-// a thread loads the first unit again.
+// Finds the offsets in the input of the units that a thread loads. A thread that has no more units loads the first unit of the
+// tile again.
 template <int Count>
 __device__ __forceinline__ void find_loads(const TileForm& form, u32 thread, s32 (&in_offset)[Count]) {
     const s32 in_start = form.in_start;  // the planner ensures that offsets in a tile are below 2^31 bytes
@@ -163,8 +163,8 @@ __device__ __forceinline__ void find_loads(const TileForm& form, u32 thread, s32
     for (int u = 0; u < Count; ++u) in_offset[u] = thread + u * BLOCK < loads ? in_offset[u] : in_start;
 }
 
-// Finds the addresses of a tile. left: number of tiles after it along the fastest dimension. outer: the bits that the other dimensions
-// set in the number of its form.
+// Finds the addresses of a tile. left: number of tiles after it along the fastest dimension. outer: what the other dimensions add
+// to the number of its form.
 __device__ __forceinline__ void find_tile(const Arguments& a, const TableDimension* dimension, u32 number, const char*& in, char*& out,
                                           u32& left, u32& outer) {
     const TableDimension& fastest = dimension[0];
