@@ -116,7 +116,7 @@ def logical(name: str, signature: Signature) -> Footprint:
 
 
 def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
-    """Return the footprint of contiguous arrays that hold a tensor. They may have the type uint8."""
+    """Return the footprint of contiguous arrays, perhaps of type uint8, that hold a tensor."""
     array_dtype, (size,), _, where = signature
     whole = (array_dtype, size) == (dtype, layout.extent)
     return Footprint(name, dtype, layout, 0, max(where, 0) & 15, where != READ_ONLY, whole)

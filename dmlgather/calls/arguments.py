@@ -142,7 +142,7 @@ class Taken:
 
     @property
     def has_signature(self) -> bool:
-        """True if the caller's array has a signature, and its elements were not converted, as strings are."""
+        """True if the caller's array has a signature. Converted strings have none."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property

@@ -89,7 +89,7 @@ class DescribedTensors:
         return target
 
     def addressed(self, device: str | None) -> DeviceCall:
-        """Return the prepared call for GPU buffers at multiples of 16 bytes. Raise ValueError for another device."""
+        """Return the prepared call for buffers on a GPU. Their addresses are multiples of 16 bytes."""
         target = self.target(device)
         if not target.on_gpu:
             raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")

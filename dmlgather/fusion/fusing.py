@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A plan that computes a value directly from earlier values. `indices`: index tensors, which are concatenated.
+    """A plan that computes a value directly from earlier values.
 
-    `holds`: names of the original steps that the plan executes.
+    `indices`: index tensors, which are concatenated. `holds`: names of the original steps that the plan executes.
     """
 
     data: str
@@ -449,7 +449,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and reason of a cut if the value must be in memory even when `reader` is fused."""
+        """Return the code and reason of a cut if fusing would not spare the value `name`."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"

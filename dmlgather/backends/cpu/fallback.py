@@ -33,7 +33,7 @@ class Buffers:
     out: NDArray[Any]
 
     def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the data type by which a unit is moved: `plain` unless the arrays hold references."""
+        """Return the data type of a unit: `plain`, or the arrays' own type for references."""
         return self.data.dtype if self.data.dtype.hasobject else plain
 
 

@@ -40,7 +40,7 @@ def odd_magic(divisor: int) -> int:
 def wide_magic(divisor: int) -> tuple[int, int]:
     """Return a 64-bit multiplier and a shift so that n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
 
-    The proof is that of `magic`. Divisor 1 is refused, because it would need a shift to the left.
+    The proof is that of `magic`.
     """
     if not 1 < divisor < 2**63:
         raise ValueError(f"the divisor is {divisor}, expected 2 … {2**63 - 1}")
@@ -103,7 +103,7 @@ _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 class Dimension(NamedTuple):
-    """A thread dimension. Steps are bytes from one coordinate to the next; `index_steps` has one for each lookup."""
+    """A thread dimension. Steps are in bytes; `index_steps` has one for each lookup."""
 
     size: int
     out_step: int = 0
@@ -125,12 +125,12 @@ class Dimension(NamedTuple):
         return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
-        """Return the C struct `TableDimension`. `last`: added to the form number of tiles that are last along the dimension."""
+        """Return the C struct `TableDimension`. `last`: what the last tile along the dimension adds to its form number."""
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup of a plan, in bytes. `walk`: from the index of an element to that of the thread's next element."""
+    """A lookup in bytes. `walk`: distance between the indices of consecutive elements of a thread."""
 
     offset: int
     walk: int

@@ -1,4 +1,4 @@
-"""Words in device memory that receive the smallest offset of a bad index, one for each stream of a program."""
+"""Words in device memory that receive the smallest offset of a bad index."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record an event after a launch that writes the word. In a graph capture, keep the word: the graph may run at any
-        time.
-        """
+        """Record an event after a launch. In a graph capture, keep the word, because the graph may run at any time."""
         if self._captured:
             return
         if self._runtime.streamIsCapturing(stream):
@@ -40,10 +38,10 @@ class BadWord:
 
 
 class BadWords:
-    """The words of one program, and their assignment to streams.
+    """The words of one program, one for each of the last `WORDS` streams.
 
-    The last `WORDS` streams keep their words. A word goes to another stream after its last launch has run and the outcome of
-    this launch is deleted. So few words are enough for any number of streams, and no call waits for the GPU.
+    A word goes to another stream after its last launch has run and the outcome of this launch is deleted. So few words are
+    enough for any number of streams, and no call waits for the GPU.
     """
 
     def __init__(self, device: int) -> None:

@@ -1,10 +1,9 @@
 """Estimated time of a kernel in cycles of a multiprocessor, to choose between kernels that could execute the same plan.
 
 The cost is a sum of three terms: SECTOR_CYCLES for each sector that memory moves, one cycle for each cache line that a request
-looks up, and one cycle for ISSUED instructions. The model assumes that the three do not overlap.
-
-Span kernels and element kernels move the same sectors, so `span_cost` and `element_cost` have only lines and instructions, for
-512 bytes of output. docs/kernels.md ("Choosing a kernel") has the derivation.
+looks up, and one cycle for ISSUED instructions. The model assumes that the three do not overlap. Span kernels and element
+kernels move the same sectors, so `span_cost` and `element_cost` have only lines and instructions. docs/kernels.md ("Choosing a
+kernel") has the derivation.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import NamedTuple
 from dmlgather.backends.cuda.variants import BLOCK
 
 SECTOR, LINE = 32, 128
-"""Bytes of a sector and of a cache line. Memory moves whole sectors. A request looks up each line that it touches."""
+"""Bytes of a sector, which memory moves as a whole, and of a cache line."""
 WARP = 32
 SECTOR_CYCLES = 1.7
-"""Cycles of a multiprocessor per sector, if 132 multiprocessors at 1.7 GHz share 4.3 TB/s: 132 * 1.7e9 / (4.3e12 / 32)."""
+"""Cycles per sector if 132 multiprocessors at 1.7 GHz share 4.3 TB/s: 132 * 1.7e9 / (4.3e12 / 32)."""
 SECTOR_ALONE = 0.5
 """Cycles per sector if only one multiprocessor uses the memory. Assumed."""
 ISSUED = 4
@@ -27,31 +26,30 @@ ISSUED = 4
 REQUEST_BYTES = 512
 """Bytes that a warp stores at once by vectors of 16 bytes."""
 CHUNK_BYTES = 4 * REQUEST_BYTES
-"""Bytes of output of a warp of a span kernel. The kernel is faster if they lie in one run."""
+"""Bytes of output of a warp of a span kernel. One run for all of them is faster."""
 
 
 SLICED_SPANS, GATHERED_SPANS = (33, 108, 76), (37, 123, 85)
-"""Instructions of a warp for 512 bytes of a slice and of a gather: in one run, in several runs, and more if a run ends.
+"""Instructions of a warp for 512 bytes: in one run, in several runs, and more if a run ends there.
 
 Counted in the machine code (sm_90) of `span_d3` and `span_d2_k1_i8_clamp`.
 """
 SPAN_LINES, SEAM_LINES = 14.0, 3.3
 """Cache lines that a warp looks up for 512 bytes of output, and more for each end of a run.
 
-Fitted to counts: 14.4, 15.8, 22.3, 31.5 and 46.8 lines for random rows of 10,246, 1537, 202, 97 and 49 bytes. Example: 14 + 512
-/ 202 * 3.3 = 22.4.
+Fitted to counts for rows of 49 to 10,246 bytes. For 202 bytes, 22.3 are counted: 14 + 512 / 202 * 3.3 = 22.4.
 """
 
 SLICED_ELEMENTS, GATHERED_ONCE, GATHERED_EACH = (14, 3.4), (14.25, 3.9), (29, 3.8)
 """Instructions and cache lines of a warp for 32 elements: of a slice, with indices resolved once, and for each element.
 
-Instructions are counted in machine code (sm_90). Lines are counted by interpreting PTX with random rows of 82 to 10,246 bytes.
-One more is assumed, because walks along a run store partial sectors.
+Counted in machine code (sm_90), and by interpreting PTX. One line more is assumed, because walks along a run store partial
+sectors.
 """
 
 
 def span_cost(run_bytes: int, looked_up: bool) -> float:
-    """Return the cost of 512 bytes of output by a span kernel. `looked_up`: an index says where each run begins."""
+    """Return the cost of 512 bytes of output by a span kernel. `looked_up`: runs begin where indices say."""
     inside_cost, across_cost, seam_cost = GATHERED_SPANS if looked_up else SLICED_SPANS
     inside = max(0.0, 1 - CHUNK_BYTES / run_bytes)  # share of the chunks that lie in one run
     seams = REQUEST_BYTES / run_bytes
@@ -60,7 +58,7 @@ def span_cost(run_bytes: int, looked_up: bool) -> float:
 
 
 def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
-    """Return the cost of 512 bytes of output by single elements. `once`: a thread resolves its indices once."""
+    """Return the cost of 512 bytes of output by single elements. `once`: indices are resolved once per thread."""
     instructions, lines = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
     return (instructions / ISSUED + lines) * REQUEST_BYTES / 32 / element_bytes
 
@@ -68,15 +66,14 @@ def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
 START, EACH, RESOLVED = 62.0, 6.3, 13.0
 """Instructions of a thread: before its first element, for each element, and for each index that it resolves.
 
-Fitted to counts: 112 (62 + 8 * 6.3) for 8 elements in `copy_d3_e4`, 87 for 4 elements in `copy_d3_e16`, and 140 for 4 elements
-in `gather_d2_k1_e4_i8_clamp_each`.
+Fitted to counts, such as 112 (62 + 8 * 6.3) for 8 elements in `copy_d3_e4`.
 """
 FURTHER_DIMENSION = 20.0
 """Instructions of a thread for each dimension after the fourth. `copy_d6_e16` has 24 more than `copy_d4_e16`."""
 GENERAL_START = 400.0
 """`START` of a general kernel."""
 TILE, TILE_DIMENSION, TILE_UNIT, TILE_ELEMENT = 40.0, 20.0, 4.0, 2.0
-"""Instructions of a thread for each tile, each dimension of tiles, each load or store, and each element. Estimated."""
+"""Estimated instructions of a thread for each tile, each dimension of tiles, each load or store, and each element."""
 TILE_PLACE = 20.0
 """Instructions to compute an element's position in shared memory, once per block. Estimated."""
 
@@ -84,7 +81,7 @@ TILE_PLACE = 20.0
 class RunCost(NamedTuple):
     """The accesses of a tile kernel to the input (or to the output) of a tile.
 
-    `run`: bytes of a stretch of adjacent elements. `times`: how often each byte is moved; above 1 if windows overlap.
+    `run`: bytes of adjacent elements. `times`: how often each byte is moved; above 1 if windows overlap.
     `aligned`: number of bytes that divides the lengths and addresses of all runs. `unit`: bytes of a load or store.
     `stored`: True for the output. A stored sector counts once per request of a warp, a loaded sector counts once.
     `whole`: True if requests begin and end at sector boundaries.
@@ -112,7 +109,7 @@ def tile_cost(
     """Return the estimated cycles of a multiprocessor for each element of a tile.
 
     `most_bytes`: bytes of the largest tile of the kernel. Smaller tiles take as many instructions. `read_bytes`: bytes of a
-    read from shared memory. `dimensions`: number of dimensions along which tiles lie. `tiles`: number of tiles of a block.
+    read from shared memory. `dimensions`: of tiles. `tiles`: number of tiles of a block.
     """
     elements = tile_bytes / element_bytes
     instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / read_bytes

@@ -38,7 +38,7 @@ LETTERS: Mapping[str, tuple[str, str]] = {
     "l": ("byte", "in a load"),
     "s": ("byte", "in a store"),
 }
-"""Meaning of the parts `d3`, `k2`, … of a kernel's name: what the number counts, and the text after it."""
+"""Meaning of `d3`, `k2`, … in a kernel's name: what the number counts, and the text after it."""
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:

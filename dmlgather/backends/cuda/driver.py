@@ -1,4 +1,4 @@
-"""Functions that use CuPy to find a GPU, to compile kernels, and to read and write device memory."""
+"""Functions that find a GPU, compile kernels, and read and write device memory, through CuPy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The kernel launches that execute a plan, by a table of kernel families in order of preference.
 
-A family's launch is correct for any `Work` that the family accepts; `general` accepts all. This module does not use CuPy, so
-tests run its launches in an interpreter.
+This module does not use CuPy, so tests run its launches in an interpreter.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ MULTIPROCESSORS = 132
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Kernels that move elements in the same way, such as by tiles. `why`: the reason that `explain` prints.
-
-    `launch`: function that returns one launch for a `Work`, or None.
-    """
+    """Kernels that move elements in the same way, such as by tiles. `launch`: returns None for `Work` that they do not take."""
 
     name: str
     why: str
@@ -56,7 +52,7 @@ def launches_for(
 ) -> tuple[Launch, ...]:
     """Return the launches that execute `plan`. `alignment`: of input and output pointers, in bytes.
 
-    `shared_bytes`: most bytes of a block. `specialise`: False to use only the general kernels.
+    `specialise`: False to use only the general kernels.
     Raise ValueError if the plan is beyond the kernels' limits, if a CLAMP or PROMISE plan indexes an axis of size 0, or if the
     alignment is too small to write the fill value.
     """
@@ -112,10 +108,7 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """Return a launch of the kernel with the fewest thread dimensions that suffice, or None.
-
-    `variants`: kernels that resolve their indices for each element, and once per thread.
-    """
+    """Return a launch of the kernel with the fewest thread dimensions, or None. `variants`: see `LaunchForm.invariant`."""
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):
         return None

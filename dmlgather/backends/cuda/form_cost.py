@@ -1,6 +1,6 @@
 """Estimated cost of a launch form: instructions, and the sectors and lines that one block touches.
 
-Counting takes time. So a form is excluded early if a lower bound of its cost is above the cost of another form or of tiles.
+Counting takes time. So a form is excluded early if a lower bound of its cost is too high.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     """Return the estimated cycles of a multiprocessor per element if `work` is launched in `form`.
 
     Only a block in the middle of the launch is counted. A loaded sector counts once per block, because the L1 cache keeps it. A
-    stored sector counts once per request of a warp. Indices are assumed to be random.
-    `start`: instructions of a thread before its first element. `enough`: counting stops when the cost reaches this value. The
-    result is then a lower bound, and at least `enough`.
+    stored sector counts once per request of a warp. Indices are assumed to be random. Counting stops when the cost reaches
+    `enough`. The result is then a lower bound, and at least `enough`.
+    `start`: instructions of a thread before its first element.
     """
     if form.cost is not None and start == START:
         return form.cost
@@ -98,8 +98,7 @@ def _alike(form: LaunchForm) -> bool:
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
     """Return a lower bound of the number of sectors (or lines) that adjacent threads read in one step of a walk.
 
-    Threads that differ along the first dimensions read different sectors if all addresses along these dimensions and the walk
-    are at least `unit` bytes apart.
+    Threads read different sectors if all addresses along the first dimensions and the walk are at least `unit` bytes apart.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -127,8 +126,8 @@ def _issued(start: float, elements: int, resolved: int) -> float:
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
     """Return the addresses that the threads of the middle block access in their first step.
 
-    The addresses have rows: the output, the input, and each lookup's indices. Second result: True for each row that is
-    monotonic. Third result: True for each thread that walks; None if all threads do, or if no thread of the launch does.
+    They have a row for the output, the input, and each lookup. Second result: True for each row that is monotonic. Third
+    result: True for each thread that walks; None if all threads do, or none of the launch.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
@@ -173,8 +172,8 @@ def _in_order(moves: list[tuple[int, int]]) -> bool:
 def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
     """Return the cycles for the sectors that a block loads and the lines that its warps look up.
 
-    `places`: the address that each thread reads in its first step. `ordered`: True if these are monotonic. `times`: number of
-    steps of a thread. `step`: bytes from one step to the next.
+    `places`: the first address of each thread. `ordered`: True if these are monotonic. `times`: number of steps of a thread,
+    each of `step` bytes.
     """
     warps, block = (places, places) if ordered else (_in_warps(places), np.sort(places))
     rounds, repeated, merged = 1, times, False
@@ -208,10 +207,9 @@ def _changes(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Return the number of sectors or lines that warps touch, for the `_changes` of addresses in order.
+    """Return the number of sectors or lines that warps touch. `changes`: of addresses in order.
 
-    The first thread of a warp always counts. Any other thread counts if its sector or line differs from that of the previous
-    thread. No element crosses the end of a sector.
+    The first thread of a warp always counts. Any other thread counts if its sector or line is not that of the previous thread.
     """
     other = changes >= unit
     first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)

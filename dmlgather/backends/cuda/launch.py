@@ -14,13 +14,13 @@ MAX_THREADS = 2**31 - 1
 DEFAULT_SHARED = 48 * 1024
 """Most bytes of shared memory of a block that does not opt in to more."""
 SHARED_BYTES = 227 * 1024
-"""Most bytes of shared memory of a block after opting in: the limit of sm_90 and sm_100, if the GPU is not known."""
+"""Most bytes of shared memory of a block on an unknown GPU: the limit of sm_90 and sm_100."""
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system reserves for each block, from sm_80 on."""
 
 
 class LaunchTarget(NamedTuple):
-    """Properties of pointers and GPU. `alignment`: of all pointers. `shared_bytes`: most bytes of a block after opting in."""
+    """Properties of pointers and GPU. `shared_bytes`: most bytes of a block after opting in."""
 
     alignment: int
     multiprocessors: int
@@ -28,11 +28,11 @@ class LaunchTarget(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One kernel launch.
+    """One kernel launch of `grid` blocks of `block` threads.
 
-    `grid`: number of blocks. `block`: threads of a block. `arguments`: with null pointers. `table`: bytes that the kernel reads
-    from device memory. `input_in_table`: byte offset there of the input, a fill value; None for the caller's input.
-    For `explain`: `along`: size of the walked dimension, or 0. `box`: sizes of a tile, slowest dimension first.
+    `arguments`: with null pointers. `table`: bytes that the kernel reads from device memory. `input_in_table`: byte offset
+    there of the input, a fill value; None for the caller's input. `along`: size of the walked dimension, or 0. `box`: sizes of
+    a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -53,7 +53,7 @@ class Launch(NamedTuple):
 
 
 def launchable(threads: int) -> bool:
-    """Return True if one launch can have this many threads (or blocks, for a kernel that counts blocks)."""
+    """Return True if one launch can have this many threads, or blocks for kernels that count blocks."""
     return threads <= MAX_THREADS
 
 

@@ -20,10 +20,7 @@ from dmlgather.backends.cuda.work import Work
 THREADS_PER_MULTIPROCESSOR = 1024
 """Fewest threads per multiprocessor if threads walk: half of those that it can hold. Assumed."""
 ROUNDED = 16
-"""A chunk of at least this many cache lines, or else sectors, is shortened to whole lines or sectors.
-
-At most a sixteenth of the elements then have their own thread.
-"""
+"""A chunk of at least this many cache lines, or else sectors, is shortened to whole lines or sectors."""
 
 
 class LaunchForm(NamedTuple):
@@ -32,7 +29,7 @@ class LaunchForm(NamedTuple):
     `walked`: its size, and the bytes from one element of a thread to its next element. `chunk`: index in `dimensions` of the
     chunk coordinate. `full`: threads with a smaller chunk coordinate walk. `invariant`: True if the indices do not change along
     the walk.
-    `moved`: number of elements of a walking thread. `cost`: None if there was no other form.
+    `moved`: number of elements of a walking thread.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -71,7 +68,7 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest launch form for `work`. A walk must leave enough threads for the GPU.
+    """Return the cheapest launch form for `work`, with enough threads for the GPU.
 
     `unroll`: elements of a walking thread if indices change along the walk, and if they do not.
     """

@@ -21,10 +21,7 @@ _HOST = "on a host that has the driver and the NVIDIA Container Toolkit"
 
 @dataclass(frozen=True)
 class _Container:
-    """A container runtime: how to recognise it, and how to start a container with a GPU.
-
-    `files`: without the leading "/". `group`: regular expression for the control group of a process.
-    """
+    """A container runtime: how to recognise it, and how to start a container with a GPU."""
 
     name: str
     start: str
@@ -68,7 +65,7 @@ class NvidiaGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The installed NVIDIA driver. `cuda`: its newest CUDA version ("13.0"). `error`: the reason why no GPU can be used."""
+    """The installed NVIDIA driver. `cuda`: its newest CUDA version, such as "13.0". `error`: why no GPU can be used."""
 
     cuda: str | None
     gpus: tuple[NvidiaGpu, ...]

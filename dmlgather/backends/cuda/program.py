@@ -1,4 +1,4 @@
-"""A plan prepared for a GPU. The preparation compiles kernels and allocates memory. A run only launches the kernels."""
+"""A plan prepared for a GPU. The preparation compiles kernels and allocates memory. A run only launches."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class CudaProgram:
     """A plan prepared for GPU number `device`. It is thread-safe.
 
     Under RAISE, each stream has a *word*: 8 bytes of device memory that receive the smallest offset of a bad index.
-    `alignment`: of the input and output pointers, in bytes. `multiprocessors`: for tests. With 0, even the smallest plans use
-    walking threads and staged rows.
+    `alignment`: of the input and output pointers, in bytes. `multiprocessors`: for tests.
     Raise DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
     """
 
@@ -77,7 +76,7 @@ class CudaProgram:
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
         """Launch all kernels. Under RAISE, return the stream's word.
 
-        Nothing waits or allocates, so a CUDA graph can capture the launches. `index_pointer`: 0 without lookups.
+        Nothing waits or allocates, so a CUDA graph can capture the launches.
         """
         launchers = getattr(self.thread, "launchers", None)
         if launchers is None or self.current_device() != self.device:
@@ -101,7 +100,7 @@ class CudaProgram:
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
         """Under RAISE, launch, wait for the stream, and return the smallest offset of a bad index, or None.
 
-        These launches use the thread's own word. It needs no reset until a call meets a bad index.
+        The thread's own word needs no reset until a call meets a bad index.
         """
         word: _OwnWord | None = getattr(self.thread, "word", None)
         if word is None or self.current_device() != self.device:
@@ -184,12 +183,12 @@ class CudaProgram:
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Wait for `stream`, and return the smallest offset of a bad index in its last launch, or None."""
+        """Wait for `stream`, and return the smallest offset of a bad index in its last launch."""
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """Wait for `stream`, and return the smallest offset of a bad index that `word` has received, or None."""
+        """Wait for `stream`, and return the smallest offset of a bad index in `word`."""
         try:
             value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
         except RuntimeError as error:
@@ -199,7 +198,7 @@ class CudaProgram:
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
     def with_own_words(self) -> CudaProgram:
-        """Return a copy of the program with words of its own, which receive only its own bad indices."""
+        """Return a copy of the program with words of its own."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -234,7 +233,7 @@ class _OwnWord:
 
 
 class BoundLaunch:
-    """Function that launches a RAISE plan on fixed addresses. It writes the argument blocks of each word only once."""
+    """Function that launches a RAISE plan on fixed addresses. It writes argument blocks only for a new word."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -267,10 +266,7 @@ class BoundLaunch:
 
 
 class _Block:
-    """The arguments of one kernel in host memory, as the driver's launch function takes them.
-
-    `source`: address of the input in the launch's table; None for the caller's input.
-    """
+    """The arguments of one kernel in host memory. `source`: address of an input in the launch's table, or None."""
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
         self._launch_kernel = driver.launchKernel

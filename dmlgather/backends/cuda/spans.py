@@ -1,4 +1,4 @@
-"""Span kernels: they move runs of bytes at any alignment. Two aligned vectors of input make one aligned vector of output."""
+"""Span kernels: they move runs of bytes at any alignment. Two aligned vectors of input make one of output."""
 
 from __future__ import annotations
 
@@ -12,23 +12,19 @@ from dmlgather.backends.cuda.variants import BLOCK, DECLARED, SPAN_UNROLL, VECTO
 from dmlgather.backends.cuda.work import Work
 
 WIDEST = 2
-"""Most bytes of an element. By `cost.py`, wider elements cost less one by one, for all runs below 8.5 KB."""
+"""Most bytes of an element. By `cost.py`, wider elements cost less one by one, for runs below 8.5 KB."""
 SHORTEST = 32
 """Fewest bytes of a run, so a vector lies in at most two runs."""
 LONGEST = 2**30 - 1
 """Most bytes of a run. Kernels count them, and a few more, in 31 bits."""
 BLOCKS = 1
-"""Fewest blocks per multiprocessor if a thread moves several vectors. Assumed.
-
-In a simulation of 250 rows of 1537 bytes, threads with four vectors were twice as fast as threads with one vector.
-"""
+"""Fewest blocks per multiprocessor if a thread moves several vectors. Assumed."""
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
     """Return one launch of a span kernel for `work`, or None if spans do not fit or do not pay.
 
-    Each run must be contiguous in the input and have the same indices for all its elements. In the output, the runs must lie
-    one after the other.
+    Each run must be contiguous in the input and have the same indices everywhere. In the output, runs must follow one another.
     """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -57,7 +53,7 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def too_long(work: Work) -> bool:
-    """Return True if `work` must be split because it is one run that is too long for a span launch."""
+    """Return True if `work` must be split because it is one run that is too long."""
     run, size = work.dims[0], work.element_bytes
     one = len(work.dims) == 1 and (run.in_step, run.out_step) == (size, size) and not any(run.index_steps)
     return one and size <= WIDEST and run.size * size > LONGEST

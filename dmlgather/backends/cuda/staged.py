@@ -1,9 +1,8 @@
 """Staged gathers: each row is first loaded into shared memory, and its elements are then read from there in any order.
 
 All rows must be read at the same indices. A direct read of an element fetches a sector, so reading a row in random order
-fetches each sector several times. A staged row is fetched once, by vectors, for all columns of a block. If a row has more
-columns than a block takes, several blocks stage it. For these rows, and for long rows, there are also kernels that keep the
-positions of many columns in shared memory.
+fetches each sector several times. A staged row is fetched once, by vectors, for all columns of a block. Kernels for long rows
+keep the positions of many columns in shared memory.
 
 A *team* is a group of threads of a block that stages and gathers one row at a time.
 """
@@ -26,16 +25,16 @@ from dmlgather.backends.cuda.work import Work
 # docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
-"""Rounds in which the banks of shared memory serve 32 random words, on average. A bank serves one word per round."""
+"""Average number of rounds in which shared memory serves 32 random words. A bank serves one word per round."""
 STAGED_ROW, STAGED_COLUMN, STAGED_INDEX = 100.0, 5.5, 20.0
 """Instructions of a thread: for each row, for each of its columns in a row, and once for each index.
 
-Counted for 16 columns of a row: 176 in `staged_e1_i8`, 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
+Counted for 16 columns of a row: 190 in `staged_e4_i8`. Example: 100 + 16 * 5.5 = 188.
 """
 LONG_ROW, LONG_VECTOR, LONG_COLUMN, LONG_INDEX = 150.0, 6.3, 4.5, 24.0
-"""Instructions of a thread of a kernel for long rows: for each row, vector, and column in a row, and once for each index.
+"""The same for long rows: for each row, vector, and column in a row, and once for each index.
 
-Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for four indices, and about 150 more for a row.
+Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for four indices.
 """
 
 
@@ -65,11 +64,11 @@ class RowGather:
         return self._cycles(sectors, lines, instructions)
 
     def least(self, team: int) -> float:
-        """Return a lower bound of the cost of all staged launches with at least `team` threads in a team."""
+        """Return a lower bound of the cost of all staged launches with teams of at least `team` threads."""
         return self._staged(1, 0, STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns)
 
     def staged(self, parts: int, team: int, rows: int) -> float:
-        """Return the cost if each block has several teams. `parts`: blocks that stage a row. `rows`: rows of a block."""
+        """Return the cost with several teams in a block. `parts`: blocks that stage a row. `rows`: rows of a block."""
         instructions = STAGED_ROW * team * parts + (STAGED_COLUMN + STAGED_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions)
 
@@ -98,18 +97,11 @@ def _touched(units: float, reads: int) -> float:
 
 
 SHORTEST_ROW = 1024
-"""Fewest bytes of a staged row.
-
-In a simulation, staging was as fast as direct reads for rows of 256 bytes, and faster by a third for rows of 4096 bytes.
-"""
+"""Fewest bytes of a staged row. In a simulation, staging was as fast as direct reads for 256 bytes."""
 TEAMS = (8, 16, 32, 64, 128, BLOCK)
 """Numbers of threads that share a row."""
 FEWEST_STEPS, MOST_STEPS = 3, 16
-"""Fewest and most rows of a team.
-
-In a simulation, teams with one row were slower than direct reads by a third, and teams with three or four rows were faster.
-With more than 16 rows, resolving indices is already a small part of the cost.
-"""
+"""Fewest and most rows of a team. In a simulation, teams with one row were slower than direct reads."""
 NARROW_PLACES = 2**16
 """Positions in shorter rows have 2 bytes. The fill value has the position after the last element."""
 MORE_PARTS = 4
@@ -118,10 +110,9 @@ MORE_PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A division of rows and columns among the blocks of a staged launch.
+    """A division of rows and columns among blocks. `parts`: blocks that share a row. `share`: columns of each of them.
 
-    `parts`: blocks that share a row. `share`: columns of each of them. `groups`: groups of `parts` blocks, each with rows of
-    its own.
+    `groups`: groups of `parts` blocks, each with rows of its own.
     """
 
     variant: Variant
@@ -187,8 +178,8 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
     """Yield forms for the kernels for long rows, unless teams stage each row only once.
 
-    A block runs alone on a multiprocessor, moves one row at a time, and keeps the positions of its columns in shared memory.
-    There are at most as many blocks as multiprocessors, so few blocks resolve indices.
+    A block runs alone on a multiprocessor, and keeps the positions of its columns in shared memory. There are at most as many
+    blocks as multiprocessors, so few blocks resolve indices.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -224,7 +215,7 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for one row, loaded as whole vectors, and a vector of fill values."""
+    """Return the bytes of shared memory for a row of whole vectors, and a vector of fill values."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR
@@ -233,8 +224,8 @@ def _slot_bytes(work: Work, row_bytes: int) -> int:
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
     """Return the number of threads of a team, or None if the rows of a block do not fit into shared memory.
 
-    It is the smallest team that takes a row's columns at once. If this gives too few blocks, it is a larger team, in which
-    every thread still stores a vector.
+    It is the smallest team that takes a row's columns at once. If this gives too few blocks, it is a larger team with work for
+    every thread.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

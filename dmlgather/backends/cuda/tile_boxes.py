@@ -22,8 +22,8 @@ Sizes = tuple[int, ...]
 class Side(NamedTuple):
     """The strides of a `Work` in its input or in its output, in bytes. A *run* is a stretch of adjacent elements of a box.
 
-    `order`: the dimensions with a step that is not 0, smallest absolute step first. `moves`: these dimensions with their
-    absolute steps.
+    `order`: the dimensions with a step that is not 0, smallest absolute step first. `moves`: (dimension, absolute step) in this
+    order.
     """
 
     element_bytes: int
@@ -51,7 +51,7 @@ class Side(NamedTuple):
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
         """Return the bytes of a run, and how often a byte is moved on average. A run ends at dimension `apart`.
 
-        Unlike in `run`, steps may be smaller than the run before them, as in sliding windows.
+        Unlike in `run`, windows may overlap.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -62,9 +62,9 @@ class Side(NamedTuple):
         return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Return the bytes of a run, and the dimension along which it could grow, or -1. `whole`: sizes of the work.
+        """Return the bytes of a run, and the dimension along which it could grow, or -1.
 
-        Unlike in `run`, a run may have gaps, each smaller than a sector.
+        Unlike in `run`, a run may have gaps, each smaller than a sector. `whole`: sizes of the work.
         """
         length = self.element_bytes
         gap = SECTOR - length
@@ -78,7 +78,7 @@ class Side(NamedTuple):
         return length, -1
 
     def start(self, sizes: Sizes) -> int:
-        """Return the bytes from a box's first element to its lowest address: 0, or negative if a step is negative."""
+        """Return the bytes from a box's first element to its lowest address, which are not positive."""
         return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
 
     def extent(self, sizes: Sizes) -> int:
@@ -88,8 +88,8 @@ class Side(NamedTuple):
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
         """Return the largest number of bytes that divides the lengths and addresses of all runs.
 
-        `forms`: sizes of whole boxes, then of the smaller boxes at the ends of dimensions. `cut`: dimensions along which there
-        are several boxes. `starts`: True if a box begins at its lowest address, False if it begins at its first element.
+        `forms`: sizes of boxes, whole ones first. `cut`: dimensions with several boxes. `starts`: True if a box begins at its
+        lowest address, False if it begins at its first element.
         """
         length, along = self.run(forms[0])
         numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
@@ -103,9 +103,9 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """Return the smallest box in which every run begins and ends at a multiple of `unit` bytes, by dimension, or None.
+        """Return the smallest box with runs that begin and end at multiples of `unit` bytes, as sizes by dimension.
 
-        Such a run extends over several dimensions. The box must span all of them completely, except the slowest one.
+        Return None if there is no such box.
         """
         if unit == self.element_bytes:
             return {}
@@ -118,7 +118,7 @@ class Side(NamedTuple):
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Return True if a box of at most `most` elements may have runs that begin and end at multiples of `units` bytes."""
+    """Return True if a box of at most `most` elements may have runs that begin and end at multiples of `units`."""
     one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
@@ -126,7 +126,7 @@ def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: in
 
 
 def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
-    """Return the sizes of boxes to choose from, each of at most `most` elements. `sides`: input, then output."""
+    """Return the sizes of boxes to choose from. `most`: elements of a box. `sides`: input, then output."""
     # For each dimension, the elements in whole sectors; 0 if only one side moves along it, so that it is not cut.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
@@ -165,7 +165,7 @@ def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], mo
 
 
 def _box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], run: int, most: int) -> Sizes:
-    """Return a box that has runs of about `run` bytes in the output, and the longest possible runs in the input."""
+    """Return a box with runs of about `run` bytes in the output, and the longest possible runs in the input."""
     sizes, elements, gap = [1] * len(whole), 1, SECTOR - sides[0].element_bytes
     for side, goal in ((sides[1], run), (sides[0], inf), (sides[1], inf)):
         length = side.element_bytes

@@ -1,8 +1,7 @@
 """Tile kernels: slices that are contiguous along different dimensions in the input and in the output.
 
-A tile is a box of elements that a block moves through shared memory. It is loaded in the order of the input and stored in the
-order of the output, so it should have long contiguous runs in both. `tile_boxes.py` proposes boxes, and this module chooses the
-cheapest box.
+A tile is a box of elements that a block loads into shared memory in the order of the input, and stores in the order of the
+output. So it should have long contiguous runs in both.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from dmlgather.backends.cuda.work import Work
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 
 LONG_RUN = 64
-"""A slice needs no tiles if so many bytes are adjacent in the input and in the output."""
+"""A slice with this many adjacent bytes in input and output needs no tiles."""
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch that moves `work` by tiles, or None if it has lookups or tiles do not pay."""
+    """Return one launch that moves `work` by tiles, or None if they do not fit or do not pay."""
     inner, size = work.dims[0], work.element_bytes
     transposed = inner.in_step != size or inner.size * size < LONG_RUN
     if work.lookups or len(work.dims) < 2 or inner.out_step != size or not transposed:
@@ -89,7 +88,7 @@ _SQUARES = {
 }
 """The squares kernel that can replace each tile kernel that moves words."""
 _ROOM_SHIFTS = np.arange(LINE.bit_length() - 1, (BLOCK * WORD).bit_length())[:, None]
-"""Values of `room_shift` to try: 2^shift goes from the bytes of a cache line to the bytes that a block writes at once."""
+"""Values of `room_shift` to try: from a cache line to all bytes that a block writes at once."""
 _THREADS, _COUNTED = np.arange(BLOCK), np.arange(_ROOM_SHIFTS.size)[:, None] * BLOCK
 _COPIED = {size: Variant(KernelKind.COPY, element_bytes=size).unroll for size in ELEMENT_BYTES}
 """Elements that a thread of a copy kernel moves, by element size."""
@@ -108,8 +107,7 @@ class Tiling(NamedTuple):
     """A `Work` that is cut into boxes, which are the tiles. `sides`: input, then output.
 
     `sizes`: sizes of a whole box. The boxes at the end of a dimension may be smaller.
-    `cut`: dimensions along which there are several boxes. Those with boxes of only one size come first.
-    `ragged`: those dimensions of `cut` along which the last box is smaller.
+    `cut`: dimensions along which there are several boxes. `ragged`: those of them along which the last box is smaller.
     `forms`: sizes of whole boxes, then of the smaller boxes. Bit n of a form's number is set if the box is the last along
     dimension `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
     `aligned`: for each side, a number of bytes that divides the lengths and addresses of all runs.
@@ -154,7 +152,7 @@ class Tiling(NamedTuple):
     def are_squares(self, variant: Variant) -> bool:
         """Return True if a squares kernel can move all boxes without touching more lines than other kernels.
 
-        So input and output must be contiguous over whole units of `store_bytes`, along different dimensions.
+        Input and output must be contiguous over whole units of `store_bytes`, along different dimensions.
         """
         unit = variant.store_bytes
         if any(aligned % unit for aligned in self.aligned):
@@ -172,9 +170,9 @@ class Tiling(NamedTuple):
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:
-        """Return True if a stretch kernel can move all boxes, and some box is not aligned to sectors.
+        """Return True if a stretch kernel can move all boxes and is of use.
 
-        Every box must be contiguous in the output, and the boxes of a block must have the same offset in their sectors.
+        Boxes must be contiguous in the output, and the boxes of a block must have the same offset in their sectors.
         """
         tile_bytes = prod(self.sizes) * self.work.element_bytes
         fits = tile_bytes + SECTOR - variant.store_bytes <= variant.tile_bytes
@@ -230,7 +228,7 @@ class Tiling(NamedTuple):
         return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
     def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
-        """Return the kernel's description of boxes of these sizes. In shared memory, elements have the order of the input."""
+        """Return the kernel's description of a box. In shared memory, elements have the order of the input."""
         element, unit = self.work.element_bytes, variant.load_bytes
         source, target = self.sides
         loads: list[TileDimension] = []
@@ -268,8 +266,8 @@ class Tiling(NamedTuple):
 def _room_shift(form: TileForm, unit: int) -> int:
     """Return the `room_shift` of a squares kernel with the fewest bank conflicts when neighbouring threads read.
 
-    The kernel leaves a gap of one unit after every 2^room_shift bytes. Writes have no conflicts with any shift. Example: with
-    units of 4 bytes and shift 7, bytes 0 … 127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
+    The kernel leaves a gap of one unit after every 2^room_shift bytes. Example: with units of 4 bytes and shift 7, bytes 0 …
+    127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.
     """
     lanes = LINE // unit  # number of threads whose units pass through the banks at once
     number = _THREADS[: form.stores]

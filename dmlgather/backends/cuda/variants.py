@@ -52,7 +52,7 @@ class KernelKind(enum.Enum):
     STAGED = "staged"
     """A gather along rows, with the same indices for every row. Rows are loaded into shared memory first."""
     LONG = "long"
-    """Like STAGED, but a block moves one row at a time, and has the positions of its columns in shared memory."""
+    """Like STAGED, but a block moves one row at a time, with the positions of its columns in shared memory."""
     GENERAL = "general"
     """Any plan: any index type, up to 32 dimensions and lookups, steps and limits beyond 31 bits."""
     CHECK = "check"
@@ -137,7 +137,7 @@ class Variant(NamedTuple):
         """Number of elements that a walking thread moves; for a tile kernel, the number of its loads.
 
         It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
-        SQUARE_UNITS in `square.cuh`, and follows from TILE_BYTES in `tile.cuh`.
+        SQUARE_UNITS in `square.cuh`.
         """
         match self.kind:
             case KernelKind.TILES | KernelKind.STRETCH | KernelKind.SQUARES:

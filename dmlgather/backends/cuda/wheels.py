@@ -48,7 +48,7 @@ def version_of(package: str) -> str | None:
 
 
 def has_files() -> bool:
-    """Return True if the files of the module cupy exist. An uninstalled CuPy may leave an empty folder."""
+    """Return True if the module cupy exists. An uninstalled CuPy may leave an empty folder."""
     try:
         spec = find_spec("cupy")
     except ValueError:  # in sys.modules, with a __spec__ of None
@@ -79,7 +79,7 @@ def _advised(driver: Driver, number: int | None) -> Wheel:
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
-    """Return the first fault that keeps CuPy from running on the GPUs, or None. `nvrtc`: the version that CuPy has loaded."""
+    """Return the first fault that keeps CuPy from running, or None. `nvrtc`: the version that CuPy has loaded."""
     if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
     wheels, names, gpus, best = installed(), _cupys(), _gpus(driver, number), _advised(driver, number)
@@ -135,17 +135,15 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """Return the names of the installed packages of CuPy. They share files, so more than one is an error."""
+    """Return the installed packages of CuPy. They share files, so more than one is an error."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 
 def _replacing(names: list[str], wheel: Wheel) -> str:
-    """Return the commands that uninstall packages and install the extra of a wheel.
-
-    An NVRTC of a newer CUDA is uninstalled, too, because pip would leave it, and CuPy would load it.
-    """
+    """Return the commands that uninstall packages and install the extra of a wheel."""
     if not names:
         return installing(wheel.extra)
+    # pip would leave an NVRTC of a newer CUDA, and CuPy would load it.
     newer = [other.nvrtc for other in WHEELS if other.cuda > wheel.cuda and version_of(other.nvrtc)]
     return f"pip uninstall {' '.join(dict.fromkeys([*names, *newer]))}, and {installing(wheel.extra)}"
 

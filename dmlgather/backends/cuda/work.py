@@ -17,9 +17,8 @@ COUNTABLE = 2**63
 class Work(NamedTuple):
     """A canonical plan, or a part of it. Steps and offsets are in bytes.
 
-    `dims`: at least one dimension. `lookups`: their `walk` is 0 until a launch form is chosen. `checked`: True for FILL and
-    RAISE.
-    `in_bytes`: size of the input. No index leads to a read beyond it.
+    `lookups`: their `walk` is 0 until a launch form is chosen. `in_bytes`: size of the input. No index leads to a read beyond
+    it.
     """
 
     dims: tuple[Dimension, ...]
@@ -39,7 +38,7 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
-        """Return the work of a canonical plan that is not empty. The input of a constant plan is its fill value."""
+        """Return the work of a canonical plan that is not empty. A constant plan reads its fill value."""
         constant = plan.constant
         return cls(
             dims=_dims(plan, plan.shape),
