@@ -46,7 +46,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
-        """Return the view of an array, and its device. On a GPU, call `order`. Raise TypeError for other objects."""
+        """Return the view of an array, and its device. Raise TypeError for other objects. On a GPU, `order` is called."""
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
         """Return the view of an output, and its device. Raise TypeError or ValueError if it cannot be written."""

@@ -22,7 +22,7 @@ _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
-    """Return the signature of an array, or None if it or its class has none."""
+    """Return the signature of an array. Return None if the array, or its class, has no signature."""
     adapter = _BY_CLASS.get(type(array))
     return None if adapter is None else adapter.signature(array)
 
@@ -66,8 +66,9 @@ def _registered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
-    """Return the view of an array, and its device. Raise TypeError for other objects. A call (`in_order`) is then ordered
-    with other work on the array.
+    """Return the view of an array, and its device. Raise TypeError for other objects.
+
+    In a call (`in_order`), the view is ordered with other work on the array.
     """
     return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
@@ -151,7 +152,6 @@ def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
 
 
 def _captures(device: Device) -> bool:
-    """Return True if a CUDA graph is captured on the current stream."""
     try:
         return streams.is_capturing(device.index, streams.current(device.index))
     except RuntimeError:  # as for the legacy stream while any other stream is captured

@@ -119,7 +119,6 @@ class DeviceOutcome(Outcome):
 
 
 def _position(layout: Layout, bad: BadIndex, lookups: int) -> tuple[int, ...] | None:
-    """Return the coordinates of a bad index in the index tensor, or None if they are unknown."""
     if lookups == 1 or not layout.sizes:
         return layout.position(bad.offset)
     # With several lookups, as in GatherND, each reads one component of the last dimension.

@@ -177,7 +177,6 @@ def keep(number: int, view: Any) -> None:
 
 
 def _recorded(number: int, stream: int) -> Any:
-    """Return an event that is done when the stream has run its present work."""
     import cupy
 
     with cupy.cuda.Device(number):

@@ -203,7 +203,6 @@ class TorchTensors(ExchangedArrays):
         return torch.from_dlpack(result.view(f"i{result.dtype.itemsize}")).view(like.dtype)
 
     def _on_the_host(self, array: Any) -> Any:
-        """Return a NumPy array with a data type of ml_dtypes."""
         try:
             import ml_dtypes
 

@@ -99,9 +99,7 @@ class DescribedTensors:
         return call
 
     def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """Return the signatures that one item of `layouts` states (`CompiledOperator.prepare`). Raise TypeError if it states
-        none.
-        """
+        """Return the signatures of the arrays in one item of `layouts` (`CompiledOperator.prepare`), inputs first."""
         entries = [*layout]
         if len(entries) == len(self.inputs):
             entries.append(None)

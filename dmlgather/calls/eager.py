@@ -137,7 +137,6 @@ class EagerFunction(Generic[P]):
         return f"<function {self.__module__}.{self.__qualname__}>"  # type: ignore[attr-defined] # set by update_wrapper
 
     def _known(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Repeater] | None, list[Any]]:
-        """Return the cached functions that can repeat the call, or None, and the call's arrays and `out`."""
         slots = self._slots
         args_and_out: list[Any] = [None] * self._count
         key = read_call(args, kwargs, slots, args_and_out, arrays.signature) if slots else None
@@ -218,7 +217,6 @@ def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
 
 
 def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with one function that repeats the call, or an empty list."""
     repeaters = [repeater for call in ran.written for repeater in repeats(call, args)]
     if len(repeaters) < len(ran.written):
         return []

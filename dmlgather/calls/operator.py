@@ -281,7 +281,6 @@ class CompiledOperator:
         return result
 
     def _remember(self, call: PreparedCall, args: Sequence[Any]) -> None:
-        """Store the fast path of `call`, for the next call."""
         if call.reports:  # a fast path cannot return the outcome
             self._fast_path = None
         else:

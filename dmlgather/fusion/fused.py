@@ -35,7 +35,6 @@ _HOST_DEVICES = {None: CPU, "cpu": CPU, "reference": Device("reference")}
 def _prepared_on_a_gpu(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], *signatures: Signature | None
 ) -> PreparedGraph | None:
-    """Return the graph prepared for CuPy arrays on one GPU, or None if the arrays do not fit."""
     types, inputs = graph.types, tuple(zip(graph.inputs, signatures, strict=True))
     for name, signature in inputs:
         if signature is None or signature[3] < 0 or (signature[1], signature[0]) != (types[name].shape, types[name].dtype):
@@ -145,7 +144,6 @@ class GraphRunner:
             return prepared.run(GraphCall(type(inputs[0])), values)
 
     def _run_adopted(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None, stream: Any, named: bool) -> list[Any]:
-        """Return the outputs for arrays of any library and device."""
         requested = None if device is None else Device.parse(device)
         with arrays.in_order((*inputs, *out), stream, requested):
             names = self.graph.inputs

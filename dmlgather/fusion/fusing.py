@@ -328,7 +328,6 @@ def fuse(
 
 
 def _names(keep: object, graph: IndexGraph) -> list[str]:
-    """Return the names in `keep` without duplicates."""
     names = [keep] if isinstance(keep, str) else list(keep) if isinstance(keep, Iterable) else None
     if names is None or not all(isinstance(name, str) for name in names):
         raise TypeError(f"keep is {shortened(repr(keep))}, expected the name of a value, or a list of names")
@@ -340,8 +339,6 @@ def _names(keep: object, graph: IndexGraph) -> list[str]:
 
 
 class _Fusing:
-    """The state of one walk over a graph, in the order of its steps."""
-
     def __init__(self, graph: IndexGraph, kept: Collection[str], join: bool) -> None:
         self._graph, self._kept, self._join, self._makers = graph, kept, join, graph.makers
         self.constants, self.types = dict(graph.constants), dict(graph.types)

@@ -232,7 +232,6 @@ class PreparedGraph:
     def _prepared_steps(
         self, signatures: dict[str, Signature], targets: Mapping[str, Signature]
     ) -> Iterator[tuple[Action, tuple[str, ...]]]:
-        """Yield for each step the function that runs it, and the names of the values to delete after it."""
         parts, device = self._parts, self.device
         new, propagates = new_place(device), bool(signatures) or not device.on_gpu
         if propagates:
@@ -257,7 +256,6 @@ class PreparedGraph:
             yield action, parts.dropped[step.name]
 
     def _launch_action(self, step: Step, shape: tuple[int, ...], inputs: Sequence[Signature | None], output: Signature) -> Action:
-        """Return a function that launches a step. If all signatures are known, prepare the call now."""
         launcher = self._parts.launchers[step.name]
         known = [signature for signature in inputs if signature is not None]
         writer = launcher.writer(self.device, *known, output) if len(known) == len(inputs) else None

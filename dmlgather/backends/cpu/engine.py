@@ -115,13 +115,11 @@ class EngineProgram:
         return self._engine.fast_path(record)
 
     def describe(self) -> str:
-        """Return a text for `explain`: the inner loop, blocks and threads."""
+        """Return a text for `explain`."""
         return str(self._engine.text(self._handle), "ascii")
 
 
 class _Handle(ctypes.c_void_p):
-    """The program in C, which is freed with this object."""
-
     free: Callable[[_Handle], None]
 
     def __del__(self) -> None:
@@ -154,7 +152,7 @@ class _Method(ctypes.Structure):
 
 
 def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
-    """Return a function that makes a builtin function. It takes array objects directly, unlike a function of ctypes."""
+    """Return a function that makes fast paths: builtin functions, because functions of ctypes take no array objects."""
     names = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
     addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names)
     use: Any = library["dmlgather_use"]

@@ -62,7 +62,7 @@ class NumpyProgram:
         return self._recipe(geometry).bind(geometry, self._block, buffers)
 
     def describe(self) -> str:
-        """Return a text for `explain`: the recipe, the reason for it, and what it moves."""
+        """Return a text for `explain`."""
         recipe, geometry = self._recipe(self._bytes), self._bytes
         moved = f"{list(geometry.shape)} units of {counted(geometry.unit, 'byte')}" if not self._plan.empty else "nothing"
         return f"{recipe.name}: {recipe.why}; moves {moved}"

@@ -60,7 +60,7 @@ class CpuProgram:
         return (self._numpy if self._engine is None else self._engine).bind(data, indices, out)
 
     def describe(self) -> str:
-        """Return a text that explains how the plan runs on elements that hold no references."""
+        """Return a text for `explain`, about elements that hold no references."""
         if self._engine is not None:
             return self._engine.describe()
         return f"{self._numpy.describe()}; by NumPy, as {engine.status()}"

@@ -41,7 +41,7 @@ Fitted to counts for rows of 49 to 10,246 bytes. For 202 bytes, 22.3 are counted
 """
 
 SLICED_ELEMENTS, GATHERED_ONCE, GATHERED_EACH = (14, 3.4), (14.25, 3.9), (29, 3.8)
-"""Instructions and cache lines of a warp for 32 elements: of a slice, with indices resolved once, and for each element.
+"""Instructions and cache lines of a warp for 32 elements.
 
 Counted in machine code (sm_90), and by interpreting PTX. One line more is assumed, because walks along a run store partial
 sectors.

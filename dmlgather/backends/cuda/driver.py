@@ -89,7 +89,6 @@ def require(device: int) -> Any:
 
 
 def _missing(error: ImportError | OSError | RuntimeError) -> str:
-    """Return a sentence that says why CuPy cannot be imported or finds no GPU."""
     driver = nvidia_driver.ask()
     if driver.error is not None:
         return f"{driver.error}; {nvidia_driver.remedy(driver)}"
@@ -166,7 +165,7 @@ def preparing() -> Iterator[None]:
 
 
 def refuse_waiting(error: RuntimeError, remedy: str) -> None:
-    """Raise DeviceError if `error` says that the GPU cannot be waited for during a graph capture."""
+    """Raise DeviceError if `error` forbids to wait for the GPU during a graph capture."""
     if _CAPTURING.search(str(error)):
         raise DeviceError(
             f"waiting for the GPU is not possible while a graph is captured ({_first_line(error)}); {remedy}"

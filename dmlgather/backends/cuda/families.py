@@ -69,7 +69,6 @@ def launches_for(
 
 
 def _split(work: Work, launch: Callable[[Work], Launch | None]) -> Iterator[Launch]:
-    """Yield the launch of `work`, or the launches of its halves if there is none."""
     if whole := launch(work):
         yield whole
     else:
@@ -108,7 +107,7 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """Return a launch of the kernel with the fewest thread dimensions, or None. `variants`: see `LaunchForm.invariant`."""
+    """Return a launch of the kernel with the fewest thread dimensions, or None."""
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):
         return None

@@ -66,7 +66,6 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
 
 
 def _least_cost(work: Work, form: LaunchForm, start: float, loaded: float) -> float:
-    """Return a lower bound of `form_cost`, without counting sectors."""
     size, elements = work.element_bytes, BLOCK * form.moved
     stored = BLOCK * size // SECTOR * SECTOR_CYCLES + max(BLOCK * size // LINE, BLOCK // WARP)
     return (_issued(start, elements, 0) + stored * form.moved + loaded) / elements

@@ -68,7 +68,7 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest launch form for `work`, with enough threads for the GPU.
+    """Return the cheapest launch form for `work`. A walk must leave enough threads for the GPU.
 
     `unroll`: elements of a walking thread if indices change along the walk, and if they do not.
     """

@@ -32,7 +32,6 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 _Launcher: TypeAlias = Callable[[int, int, int, int, int], None]
 """Function that launches a kernel for the addresses of input, indices, output, word and stream."""
 _Bound: TypeAlias = Callable[..., BadWord | None]
-"""Function that launches all kernels of a program on a stream."""
 
 _NOT_RAISING = (
     "a call that raises an IndexError waits: capture a call with out_of_bounds='clamp', 'promise' or a Fill, or a compiled "
@@ -65,7 +64,7 @@ class CudaProgram:
         self.reports = plan.out_of_bounds is OutOfBounds.RAISE
         self._words = BadWords(device) if self.reports else None
         self.thread = threading.local()
-        """Per thread: `launchers`, which launch the kernels, and `word`, the thread's own word."""
+        """Per thread: `launchers`, and `word`, the thread's own word."""
         with self.enter_device():
             self._thread_launchers()
 
@@ -98,10 +97,7 @@ class CudaProgram:
         return word
 
     def first_bad_of(self, data: int, indices: int, out: int, stream: int) -> int | None:
-        """Under RAISE, launch, wait for the stream, and return the smallest offset of a bad index, or None.
-
-        The thread's own word needs no reset until a call meets a bad index.
-        """
+        """Under RAISE, launch, wait for the stream, and return the smallest offset of a bad index, or None."""
         word: _OwnWord | None = getattr(self.thread, "word", None)
         if word is None or self.current_device() != self.device:
             with self.enter_device():
@@ -206,7 +202,7 @@ class CudaProgram:
         return alone
 
     def describe(self) -> str:
-        """Return a text for `explain` with the kernels and their launches."""
+        """Return a text for `explain`."""
         return describe_launches(self.launches)
 
     def _thread_launchers(self) -> list[_Launcher]:
@@ -218,8 +214,6 @@ class CudaProgram:
 
 
 class _OwnWord:
-    """A word in device memory that only one thread uses."""
-
     def __init__(self, device: int) -> None:
         self._memory, self._host = DeviceMemory(NOTHING_BAD, device), ctypes.create_string_buffer(len(NOTHING_BAD))
         self.address, self._runtime = self._memory.pointer, require(device).cuda.runtime

@@ -79,7 +79,6 @@ def _packed(work: Work) -> bool:
 
 
 def _steps(out_bytes: int, multiprocessors: int) -> tuple[int, int]:
-    """Return the number of vectors per thread, and the number of blocks."""
     most_bytes = out_bytes + LINE - 1
     for steps in (SPAN_UNROLL, 2, 1):
         blocks = -(-most_bytes // (BLOCK * VECTOR * steps))

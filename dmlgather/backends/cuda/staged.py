@@ -153,7 +153,7 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form in which a block has several teams, if it fits. Teams keep the positions of columns in registers."""
+    """Yield the form with several teams in a block, if it fits. Teams keep the positions of columns in registers."""
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)

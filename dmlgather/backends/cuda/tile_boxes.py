@@ -78,7 +78,7 @@ class Side(NamedTuple):
         return length, -1
 
     def start(self, sizes: Sizes) -> int:
-        """Return the bytes from a box's first element to its lowest address, which are not positive."""
+        """Return the bytes from a box's first element to its lowest address: 0 or negative."""
         return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
 
     def extent(self, sizes: Sizes) -> int:

@@ -200,7 +200,6 @@ class Tiling(NamedTuple):
         )
 
     def _boxes_per_block(self, multiprocessors: int) -> int:
-        """Return the number of boxes of a block, so that the launch fills the GPU about once."""
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
@@ -228,11 +227,11 @@ class Tiling(NamedTuple):
         return Launch(variant, blocks, arguments.pack(general=True), table=b"".join(table), box=box)
 
     def _form(self, sizes: Sizes, variant: Variant) -> TileForm:
-        """Return the kernel's description of a box. In shared memory, elements have the order of the input."""
         element, unit = self.work.element_bytes, variant.load_bytes
         source, target = self.sides
         loads: list[TileDimension] = []
         places, length = {}, element
+        # In shared memory, elements have the order of the input.
         for axis in source.order:
             step, size = source.steps[axis], sizes[axis]
             places[axis] = length if step > 0 else -length
