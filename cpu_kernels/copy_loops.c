@@ -51,7 +51,7 @@ static copy_loop *loop_for_units(int64_t unit) {
     static copy_loop *const name[] = {name##1, name##2, name##4, name##8};
 TRANSPOSED(transposed, 0) TRANSPOSED(streamed_transposed, 1)
 
-// Copies a box whose source has its short step in the outer dimension, and for which no faster loop exists, in tiles that stay in the cache.
+// Copies in tiles that stay in the cache: for boxes with the source's short step in the outer dimension, and without a faster loop.
 static void tiled(char *out, const char *in, const copy_box *box) {
     const copy_box b = *box;
     for (int64_t i = 0; i < b.n0; i += 16)

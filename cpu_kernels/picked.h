@@ -25,7 +25,7 @@ INLINE vector64 with_picked64(vector64 v, vector64 from, vector64 pick) {
 // Copies whole pieces, window by window, in the order of the output. streams: past the cache, for pieces with few windows only.
 typedef void pick_loop(char *out, const char *in, const copy_box *, const piece *, int streams);
 
-// Callers pass constants for `loads`, and for `windows` of few##width, whose pick vectors stay in registers.
+// Callers pass constants for `loads`, and for `windows` of few##width, so that its pick vectors stay in registers.
 #define PICK_WINDOW(width)                                                                                                   \
     INLINE vector##width window##width(const char *in, const int64_t *at, const vector##width *pick, const int loads) {      \
         vector##width v = {0}, from;                                                                                         \
@@ -141,7 +141,7 @@ INLINE void pick_rows(char *out, const char *in, const copy_box *box, const piec
     }
 }
 
-// Copies a box whose units are positions of the piece's outermost dimension, which are adjacent in the output.
+// Copies a box. Its units are positions of the piece's outermost dimension, and are adjacent in the output.
 static void picked(char *out, const char *in, const copy_box *box) {
     const piece *const p = box->piece;
     const int64_t n1 = box->n1 / p->positions, shared = rows_that_share_lines(box->n0, box->in0);

@@ -1,5 +1,5 @@
-// Pieces: short contiguous parts of the output whose bytes come from several places of the source. All pieces of a plan pick their bytes
-// at the same relative places, which are computed once.
+// Pieces: short contiguous parts of the output with bytes from several places of the source. All pieces of a plan pick their bytes at the
+// same relative places, which are computed once.
 #pragma once
 
 #include <stdint.h>
@@ -11,7 +11,7 @@ typedef struct {
     int64_t size, out, in;
 } piece_dim;
 
-// A vector of a piece, whose bytes are picked from vectors of the source.
+// A vector of a piece. Its bytes are picked from vectors of the source.
 typedef struct {
     int64_t out;                                 // its offset in the piece
     int64_t at[PIECE_LOADS];                     // offsets of the vectors that are loaded, relative to the source's `low`

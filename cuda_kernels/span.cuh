@@ -38,7 +38,7 @@ __device__ __forceinline__ bool readable(const Arguments& a, const char* first) 
     return static_cast<u64>(first - a.in) <= static_cast<u64>(a.in_bytes) - 2 * VECTOR;
 }
 
-// Bytes low ... high - 1 of the vector whose byte 0 is at address `from`. The other bytes are undefined.
+// Bytes low ... high - 1 of a vector. Its byte 0 is at address `from`. The other bytes are undefined.
 struct Part {
     const char* from;
     u32 low, high;

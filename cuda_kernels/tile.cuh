@@ -1,5 +1,6 @@
-// Tiles: slices whose input and output are contiguous along different dimensions. A tile is a box of elements. A block loads it into
-// shared memory in the order of the input, and stores it from there in the order of the output, so that both accesses are coalesced.
+// Tiles: slices that are contiguous along different dimensions in input and output. A tile is a box of elements. A block loads it
+// into shared memory in the order of the input, and stores it from there in the order of the output, so that both accesses are
+// coalesced.
 //
 // Loads and stores move units: one element, or several adjacent narrow ones. A block moves several adjacent tiles. A thread
 // computes the offsets of its units once for all tiles of one form (the same sizes). The last tile along a dimension may be

@@ -60,8 +60,7 @@ class DescribedTensors:
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
         """Return the prepared call for these signatures, or None if an array must be moved first.
 
-        An array's shape decides if it is read as a tensor of the described Sizes or as a buffer; with `buffers`, all are
-        buffers.
+        An array's shape decides if it is a tensor of the described Sizes or a buffer. With `buffers`, all are buffers.
         Raise TypeError or ValueError for arrays that do not fit.
         """
         self.check_count(len(signatures) - 1)

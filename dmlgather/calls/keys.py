@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 PLAIN: set[type] = {int, str, bool, type(None)}
-"""Types whose equal values are interchangeable in a key. Float is not, because -0.0 equals 0.0."""
+"""Types of values that can be part of a key. Float is not among them, because -0.0 equals 0.0."""
 LONGEST = 64
 """Most items of a sequence, and most elements of an array, in a key."""
 

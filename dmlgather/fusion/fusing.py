@@ -72,8 +72,8 @@ class IndexViews:
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
         """Return a Derivation whose plan reads the indices from the value that `name` views.
 
-        If there is no such plan, it reads `name` itself, and the second result is the error. If no value of an unsigned index
-        type is out of range, the policy becomes CLAMP, which needs no check.
+        If there is no such plan, it reads `name` itself, and the second result is the error. If all values of an unsigned index
+        type are in range, the policy becomes CLAMP, which needs no check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -191,8 +191,8 @@ class JoinedIndices:
 def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
     """Return an equal plan for constant indices, with strides instead of lookups where possible.
 
-    Strides replace a lookup if its positions are affine in the coordinates. For example, [8, 6, 4] has stride -2, and [0, 1, 5,
-    6] has strides (5, 1). If an index is out of range under FILL or RAISE, the plan does not change.
+    Strides replace a lookup if its positions are affine in the coordinates: [8, 6, 4] has stride -2, and [0, 1, 5, 6] has
+    strides (5, 1). If an index is out of range under FILL or RAISE, the plan does not change.
     """
     if plan.in_reach is None:
         return plan
@@ -446,7 +446,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and reason of a cut if fusing would not spare the value `name`."""
+        """Return the code and reason of a cut if the value `name` must be in memory anyway."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"

@@ -165,7 +165,7 @@ def preparing() -> Iterator[None]:
 
 
 def refuse_waiting(error: RuntimeError, remedy: str) -> None:
-    """Raise DeviceError if `error` forbids to wait for the GPU during a graph capture."""
+    """Raise DeviceError if `error` forbids waiting for the GPU during a graph capture."""
     if _CAPTURING.search(str(error)):
         raise DeviceError(
             f"waiting for the GPU is not possible while a graph is captured ({_first_line(error)}); {remedy}"
