@@ -41,7 +41,7 @@ def canonicalise(plan: IndexPlan, widest: int = WIDEST) -> IndexPlan:
 
 
 def simplify(plan: IndexPlan) -> IndexPlan:
-    """Return the canonical form of `plan`, but with elements of the old width."""
+    """Return the canonical form of `plan` without a change of the element size."""
     return _simplified(plan, plan.element_bytes)
 
 
@@ -90,7 +90,7 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
 
 
 def narrow(plan: IndexPlan, element_bytes: int) -> IndexPlan:
-    """Return an equal plan with narrower elements. Raises ValueError if the fill value has different pieces."""
+    """Return an equal plan with smaller elements. Raises ValueError if the fill value is not one such element, repeated."""
     factor = plan.element_bytes // element_bytes
     if factor == 1:
         return plan

@@ -78,7 +78,7 @@ def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
 
 
 def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
-    """Let lookup `number` read its index from the input of `view`. The other lookups may still read its output."""
+    """Move one lookup from the output of `view` to the input of `view`. The other lookups are not moved."""
     leading = (0,) if plan.empty else ()  # an empty plan under RAISE has its index dimensions behind a leading size of 0
     lookup = plan.lookups[number]
     strides = zip(plan.out_strides, plan.in_strides, *(item.index_strides for item in plan.lookups), strict=True)

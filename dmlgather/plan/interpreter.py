@@ -34,8 +34,8 @@ OUT_OF_RANGE = {
 class ResolvedIndex:
     """An index that a plan has read, and its effect.
 
-    `address`: in the index tensor, in elements.
-    `position`: on the indexed axis, after wrapping and clamping. None for FILLED and REFUSED.
+    `address`: the address of the index in the index tensor, in elements.
+    `position`: the position on the indexed axis, after wrapping and clamping. None for FILLED and REFUSED.
     """
 
     address: int
@@ -48,7 +48,7 @@ class ResolvedIndex:
 class Origin:
     """The input element that is copied to an output element.
 
-    `source`: its address in elements. None if an index is FILLED or REFUSED.
+    `source`: the address of the input element, in elements. None if an index is FILLED or REFUSED.
     """
 
     source: int | None

@@ -58,10 +58,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class WalkedDim:
-    """A dimension of the outer plan, or a part of it.
+    """A dimension of the outer plan, or one of the dimensions into which it is split.
 
-    `step`: difference of the inner coordinates between neighbours along the dimension.
-    `carried`: strides of the dimension in other tensors.
+    `step`: the difference of the inner coordinates between neighbours along the dimension.
+    `carried`: the strides of the dimension in other tensors.
     """
 
     size: int
@@ -70,7 +70,7 @@ class WalkedDim:
 
 
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
-    """Return the outer dimensions `dims`, split where they would run over the end of a dimension of `inner`.
+    """Split the outer dimensions `dims` so that none crosses the end of a dimension of `inner`.
 
     `dims`: for each dimension, its size, its stride in the output of `inner`, and its strides in other tensors.
 
