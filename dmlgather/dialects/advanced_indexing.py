@@ -139,7 +139,7 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
 
 
 def stacked_type(entries: Sequence[Entry]) -> TensorType:
-    """Return the type of the array with all indices. Raises IndexError if they cannot be broadcast."""
+    """Return the type of `AdvancedIndexing.indices`. Raises IndexError if the index arrays cannot be broadcast together."""
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
@@ -199,7 +199,10 @@ class _Parsed:
             self.taken += [_window(number, entry, sizes[0])] if isinstance(entry, slice) else map(Window.whole, sizes)
 
     def _join(self) -> None:
-        """Place the dimensions of index arrays: at the front if the arrays are not adjacent. An ellipsis separates them."""
+        """Choose the place of the index arrays' dimensions in the output.
+
+        It is the place of the first array, or the front if other entries (such as an ellipsis) separate the arrays.
+        """
         if not self.beside:
             self.place = len(self.kept) if self.place is None else 0
         self.beside = True
@@ -256,7 +259,7 @@ def _window(number: int, entry: slice, size: int) -> Window:
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:
-    """Raise ValueError if a dimension of data would get lost."""
+    """Raise ValueError unless each dimension of data is kept once, indexed, or sliced to one element."""
     copied = [axis for axis in kept if axis is not None]
     if copied != sorted(copied) or sorted({*copied, *looked_up}) != sorted((*copied, *looked_up)):
         raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: no dimension of data may occur twice")

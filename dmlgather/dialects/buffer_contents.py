@@ -30,8 +30,8 @@ BYTE = np.dtype(np.uint8)
 class BufferPart(NamedTuple):
     """The bytes `start` … `stop` - 1 of a buffer, and the value of the graph that holds them.
 
-    `value`: returns its name; None for zeros.
-    `first_byte`: position of the part in the value.
+    `value`: a function that returns the name of the value; None for zeros.
+    `first_byte`: the position of the part in the value, in bytes.
     """
 
     start: int
@@ -42,7 +42,7 @@ class BufferPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Write:
-    """The output of one dispatch in a buffer. `value`: its name in the graph."""
+    """The output of one dispatch in a buffer. `value`: the name of the output in the graph."""
 
     value: str
     layout: Layout
@@ -60,9 +60,10 @@ def _byte_span(layout: Layout, itemsize: int) -> tuple[int, int]:
 
 
 class BufferContents:
-    """The contents of one buffer: initial parts, and later writes by dispatches.
+    """The contents of one buffer: initial contents, and later writes by dispatches.
 
-    `initial`: ordered, without overlaps. Other bytes cannot be read before they are written.
+    `initial`: the parts with initial contents, in order and without overlaps. Other bytes cannot be read before a dispatch
+    writes them.
     """
 
     def __init__(self, graph: GraphBuilder, name: str, initial: Sequence[BufferPart]) -> None:
@@ -76,7 +77,7 @@ class BufferContents:
         self._writes.append(Write(value, layout, self.graph.types[value].dtype.itemsize))
 
     def read(self, layout: Layout, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value that equals a tensor in the buffer. Raises ValueError for unwritten bytes."""
+        """Return the name of a value that holds a tensor of the buffer. Raises ValueError if bytes were never written."""
         source = self._from_last_write(layout, dtype, name)
         if source is None:
             start, stop = _byte_span(layout, dtype.itemsize)
@@ -86,16 +87,16 @@ class BufferContents:
         return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value, of any shape, with the first `count` elements of the buffer."""
+        """Return the name of a value that holds the first `count` elements of the buffer, in any shape."""
         value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
         if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
-        """Return the last written value that overlaps a tensor, and the tensor's layout in it.
+        """Return the value of the last write that overlaps a tensor, and the layout of the tensor in this value.
 
-        Return None if this value does not contain the whole tensor.
+        Return None if the value does not contain the whole tensor.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
         overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
@@ -106,7 +107,7 @@ class BufferContents:
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
     def _parts(self, writes: int | None = None) -> list[BufferPart]:
-        """Return the contents after the first `writes` writes, or after all writes for None."""
+        """Return the contents after the first `writes` writes. None means all writes."""
         parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span
@@ -116,7 +117,7 @@ class BufferContents:
         return parts
 
     def _flat_write(self, number: int) -> str:
-        """Return the name of a value with all elements from the first to the last address of a write, in this order."""
+        """Return the name of a flat value with all elements from the lowest to the highest address of a write."""
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides
@@ -150,7 +151,7 @@ class BufferContents:
         return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
     def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
-        """Return the name of a value that contains the bytes start … stop - 1, and their position in it, in elements."""
+        """Return the name of a value that contains bytes start … stop - 1, and the position of `start` in it, in elements."""
         parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
@@ -177,7 +178,7 @@ class BufferContents:
         return self._view(name, value, Layout((count,), (1,), first, prod(self.graph.types[value].shape)))
 
     def _as_type(self, name: str, value: str, dtype: np.dtype[Any]) -> str:
-        """Return the name of a value with the same bytes as elements of `dtype`."""
+        """Return the name of a value that holds the bytes of `value` as elements of `dtype`."""
         tensor = self.graph.types[value]
         if tensor.dtype == dtype:
             return value
@@ -193,7 +194,10 @@ class BufferContents:
 
 
 def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | None:
-    """Return the layout of a tensor in a value that was written to the same buffer, or None if there is none."""
+    """Return the layout of a tensor in a value that was written to a buffer. Return None if strides cannot describe it.
+
+    `written`, `read`: the layouts of the value and of the tensor in the buffer.
+    """
     last = max(reach(layout.sizes, layout.strides, layout.offset)[1] for layout in (written, read))
     count, extent = prod(written.sizes), last + 1
     store = IndexPlan(written.sizes, written.strides, packed_strides(written.sizes), itemsize, count, extent, 0, written.offset)

@@ -76,10 +76,10 @@ def _check_fit(number: int, writer: OperatorDesc, reader: OperatorDesc) -> None:
 def model_graph(model: CheckedFile) -> IndexGraph:
     """Return the graph of a DxDispatch model. Every dispatch becomes a problem on arrays with the Sizes of its tensors.
 
-    - The inputs are resources with initial values that an output depends on. An input has the Sizes of the first tensor that
-      reads it, if this tensor is packed and covers all values. Otherwise it has one dimension.
-    - The outputs are values that dispatches wrote: first those that print and writeFile commands show, then the final contents
-      of resources that no later command reads or shows.
+    - The inputs are the initial values of resources, as far as outputs depend on them. An input has the Sizes of the first
+      tensor that reads it, if this tensor is packed and covers all initial values. Otherwise it has one dimension.
+    - The outputs are values that dispatches wrote. First come the values that print and writeFile commands show, then the
+      final contents of resources that no later command reads or shows.
     - Inputs and outputs have the names of their resources. "(before)" is added to an input that is also an output.
 
     Raises ValueError for a model with errors or refusals.
@@ -208,7 +208,7 @@ def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
 
 
 def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
-    """Return the first tensor that reads each resource, and its byte offset in the resource."""
+    """Return the first tensor that reads each resource, and the byte offset of this tensor in the resource."""
     readers: dict[str, tuple[BufferTensorDesc, int]] = {}
     for command in model.commands:
         if isinstance(command, Dispatch):

@@ -15,7 +15,7 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 
 @dataclass(frozen=True)
 class DescriptorProblem(Problem):
-    """The operator call of a valid descriptor, on arrays with the Sizes of its tensors. Strides are ignored."""
+    """The operator call that a valid descriptor describes, on arrays of the stated Sizes. Strides are ignored."""
 
     desc: OperatorDesc
 

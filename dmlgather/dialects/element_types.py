@@ -43,7 +43,7 @@ def is_type(value: Any) -> bool:
 
 
 class ElementTypes:
-    """A dialect's names of data types. `names`: the name in NumPy or ml_dtypes for each of them."""
+    """A dialect's names of data types. `names`: NumPy's or ml_dtypes' name for each name of the dialect."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names

@@ -51,11 +51,12 @@ class IndexDifferences(NamedTuple):
 class Exporter:
     """Conversion of a dialect's problems to DirectML descriptors.
 
-    `forms`: functions that return the descriptors of a problem at a level, or raise InexpressibleError. Data are numeric.
-    `required`: returns the tensors that must have elements.
+    `forms`: for each class of problems, a function that returns the descriptors at a level or raises InexpressibleError. It
+    gets only problems with a data type that DirectML can store.
+    `required`: a function that returns the tensors that must not be empty.
     `names`: the dialect's names of inputs and attributes, if they differ: {"data": "operand"}.
-    `index_differences`: takes a problem and its index values, or None for unknown values.
-    `empty_output_remedy`: returns advice for an output axis of size 0, or None.
+    `index_differences`: a function that takes a problem and its index values. None stands for unknown values.
+    `empty_output_remedy`: a function that returns advice for an output axis of size 0, or None.
     """
 
     forms: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]]
@@ -86,9 +87,9 @@ class Exporter:
         return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
 
     def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-        """Return the descriptors of a problem, in the order of execution, or a report if there are none.
+        """Return the descriptors of a problem, in the order of execution, or a report why there are none.
 
-        If the level only lacks the data type, the report is that of `validate`.
+        If `validate` refuses a descriptor, for example for its data type, return the report of `validate`.
         """
         try:
             return self._at(level, problem)
@@ -122,7 +123,7 @@ class Exporter:
         return tuple(findings)
 
     def _at(self, level: FeatureLevel, problem: Problem) -> Descriptors | Report:
-        """Return descriptors or a report, like `express`. Raises InexpressibleError."""
+        """Return descriptors or a report, like `express`. Raises InexpressibleError if there are no descriptors."""
         findings = tuple(self._findings_at_every_level(problem))
         if findings:
             return self._report(problem, level, *findings)
@@ -135,7 +136,7 @@ class Exporter:
         return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
 
     def _with_level(self, finding: Finding, problem: Problem) -> Finding:
-        """Add the lowest level that takes the problem to a remedy, or else the advice for the newest level."""
+        """Extend a remedy by the lowest level that takes the problem. If there is none, add the advice for the newest level."""
         lowest = self.lowest(problem)
         if lowest is not None:
             level, remedy, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
@@ -152,7 +153,7 @@ class Exporter:
         return finding.model_copy(update={"path": path})
 
     def _findings_at_every_level(self, problem: Problem) -> Iterator[Finding]:
-        """Yield findings about the data type, and about tensors without elements."""
+        """Yield the findings that do not depend on the level: about the data type, and about empty tensors."""
         dtype = problem.data.dtype
         if storage_type(dtype) is None:
             expected, got = "elements of whole bytes", dtype.name
@@ -182,7 +183,7 @@ def index_bounds(sizes: Iterable[int], wraps: bool) -> str:
 
 
 def views(problem: Problem) -> list[View]:
-    """Return data, indices (if any) and output as packed Views. `storage_type` may add a dimension to data and output."""
+    """Return data, indices (if any) and output as packed Views. A complex type may add a dimension: see `storage_type`."""
     storage = storage_type(problem.data.dtype)
     assert storage is not None, "EXP103 refuses such types"
     data_type, parts = storage
@@ -218,7 +219,7 @@ def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """Return the tensors that must have elements. Index tuples may be empty."""
+    """Return the tensors that must not be empty. Index tuples may be empty, so indices lack the last dimension."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -253,7 +254,10 @@ class OutOfRange(NamedTuple):
 
 
 def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | None] | None = None) -> OutOfRange | None:
-    """Return the first index out of range, or None. `most`: limits of unknown sizes; None for no limit."""
+    """Return the first index out of range, or None.
+
+    `most`: for each axis of unknown size, the largest possible size; None if there is no limit.
+    """
     if 0 in problem.output.shape or not problem.lookup_axes:
         return None
     most = most or {}
@@ -276,7 +280,7 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
-    """Return another remedy for a finding about a complex type, or {} for other types."""
+    """Return a new remedy for a finding about a complex type, as {"remedy": …}, or {} for other types."""
     if dtype.kind != "c":
         return {}
     parts = ["move the real and the imaginary parts as elements of float32"] if dtype == np.complex64 else []

@@ -49,7 +49,7 @@ class GraphBuilder:
         return self._constants.get(value)
 
     def problem(self, name: str, problem: Problem, *inputs: str, output: str = "") -> str:
-        """Add a gather or slice. `inputs`: values for its data, and for its indices if it has any."""
+        """Add a gather or slice. `inputs`: the value of the data, then the value of the indices if there are any."""
         return self._step(name, problem, inputs, problem.output, output)
 
     def reshaped(self, name: str, value: str, shape: Sequence[int]) -> str:
@@ -83,7 +83,7 @@ class GraphBuilder:
         return self._step(name, Concatenation(axis), values, tensor)
 
     def elementwise(self, name: str, operator: str, dtype: Any, *inputs: str) -> str:
-        """Add elementwise arithmetic. `operator`: that of an `Elementwise`, such as "add" or "cast"."""
+        """Add elementwise arithmetic. `operator`: the operator of the `Elementwise`, such as "add" or "cast"."""
         work = Elementwise(operator, np.dtype(dtype))
         shape = np.broadcast_shapes(*(self.types[value].shape for value in inputs))
         return self._step(name, work, inputs, TensorType(shape, work.dtype))

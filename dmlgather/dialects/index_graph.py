@@ -67,7 +67,7 @@ Work = Problem | Elementwise | Concatenation | Bitcast
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation of a graph. `name`: its unique name in messages, such as "Gather node 'rows'"."""
+    """One operation of a graph. `name`: a unique name, which messages show, such as "Gather node 'rows'"."""
 
     name: str
     work: Work
@@ -79,10 +79,10 @@ class Step:
 class IndexGraph:
     """A graph of operations (steps, in topological order) on named arrays (values) with static shapes.
 
-    `outputs`: may contain inputs and constants, and a value twice.
-    `labels`: names that messages show in place of the values' own.
+    `outputs`: the names of the output values. They may be inputs or constants, and may occur twice.
+    `labels`: the names that messages show for some values, instead of the names in the graph.
 
-    Raises ValueError for a contradiction between these fields.
+    Raises ValueError if these fields contradict each other.
     """
 
     inputs: tuple[str, ...]
@@ -140,7 +140,11 @@ class IndexGraph:
         return self.labels.get(name, name)
 
     def renamed(self, names: Mapping[str, str], of_step: Callable[[str], str] = str) -> IndexGraph:
-        """Return an equal graph with new names for the values in `names`, and for all steps."""
+        """Return an equal graph with new names.
+
+        `names`: the new names of values. Other values keep the old names.
+        `of_step`: a function that returns the new name of a step.
+        """
 
         def new(values: Sequence[str]) -> tuple[str, ...]:
             return tuple(names.get(value, value) for value in values)
@@ -157,8 +161,8 @@ class IndexGraph:
     def needed(self) -> IndexGraph:
         """Return the graph without steps and constants that no output needs.
 
-        A gather that can raise IndexError is kept even if no step reads its elements. It is dropped if it was fused into a kept
-        step (`Problem.holds`), which raises in its place.
+        A gather that can raise IndexError is kept even if no step reads its elements. It is dropped only if a kept step
+        contains it (`Problem.holds`), because that step raises the error.
         """
         read, live, held = set(self.outputs), [], set[str]()
         for step in reversed(self.steps):

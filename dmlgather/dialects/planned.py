@@ -12,10 +12,12 @@ from dmlgather.plan.compose import compose, compose_indices
 
 @dataclass(frozen=True)
 class Planned(Problem):
-    """A problem given by a plan. `lower` raises CompositionError if the plan cannot be adapted to the strides.
+    """A problem that a plan defines, such as several fused steps.
 
     `packed`: the plan for packed arrays.
-    `holds`: names of the steps that were fused into the plan.
+    `holds`: the names of the steps that were fused into the plan.
+
+    `lower` raises CompositionError if there is no plan for the strides of the arrays.
     """
 
     data: TensorType
@@ -28,7 +30,7 @@ class Planned(Problem):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # the plan decides
-        """Names of the inputs: "data", and "indices" if there are lookups."""
+        """Names of the inputs: "data", and "indices" if the plan reads indices."""
         return ("data",) if self.indices is None else ("data", "indices")
 
     @property
@@ -46,7 +48,7 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, the outermost axis with a stride up to the lookup's. The plan does not state axes."""
+        """For each lookup, the first axis of data with a stride up to the lookup's stride. A plan does not state axes."""
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups

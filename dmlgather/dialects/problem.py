@@ -23,7 +23,7 @@ class TensorType:
 
     @classmethod
     def stated(cls, shape: Any, dtype: Any) -> TensorType:
-        """Return the type that a user states. Raises TypeError if it is not valid."""
+        """Return the TensorType for a shape and a data type from a user. Raises TypeError if one of them is not valid."""
         if not isinstance(shape, Iterable):
             raise TypeError("expected the sizes of all dimensions, such as (3, 4)")
         return cls(tuple(whole("size", size) for size in shape), numpy_type(dtype))
@@ -66,7 +66,7 @@ class Problem(ABC):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The dialect's names of the inputs, for messages. JAX calls "data" "operand"."""
+        """Names of the inputs in messages. In JAX, for example, the name of "data" is "operand"."""
         return self.inputs
 
     @property
@@ -101,12 +101,13 @@ class Problem(ABC):
 
     @abstractmethod
     def _lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """Return the plan under CLAMP. `layouts`: those of the inputs, then of the output."""
+        """Return the plan under CLAMP. `layouts`: the layouts of the inputs, then of the output."""
 
     def lower(self, layouts: Sequence[Layout], out_of_bounds: OutOfBounds | None = None, fill: bytes = b"") -> IndexPlan:
-        """Return the plan for arrays with these layouts: those of the inputs, then of the output.
+        """Return the plan for arrays with these layouts.
 
-        `out_of_bounds`: None for the dialect's policy. A plan without lookups always has CLAMP.
+        `layouts`: the layouts of the inputs, then of the output. `out_of_bounds`: the policy; None for the dialect's policy.
+        A plan without lookups always has CLAMP.
         """
         plan = self._lower(layouts)
         if not plan.lookups:
@@ -191,9 +192,9 @@ def gathering(
 ) -> IndexPlan:
     """Return the plan of a gather, with one lookup for each axis in `problem.lookup_axes`. All distances are in elements.
 
-    `layouts`: those of data, indices and output.
-    `in_strides`, `index_strides`: strides of data and indices along each output dimension.
-    `component_stride`: distance from one lookup's index to the next one's.
+    `layouts`: the layouts of data, indices and output.
+    `in_strides`, `index_strides`: the strides of data and indices along each output dimension.
+    `component_stride`: the distance between the indices of neighbouring lookups.
     """
     data, indices, output = layouts
     kind = index_type(problem.tensors[1].dtype)

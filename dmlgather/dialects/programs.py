@@ -25,14 +25,14 @@ FILES = {".json": "a DxDispatch model or a descriptor", **dict.fromkeys(STREAMS,
 
 @dataclass(frozen=True)
 class Program:
-    """A graph to run, compare or translate. `model`: the DxDispatch model that it was read from."""
+    """A graph to run, compare or translate. `model`: the DxDispatch model from which it was made, if any."""
 
     graph: IndexGraph
     model: CheckedFile | None = None
 
     @cached_property
     def initial(self) -> dict[str, NDArray[Any]]:
-        """Initial values of the graph's inputs that the model states. Raises FileError if they cannot be read."""
+        """Initial values that the model states for inputs of the graph, by name. Raises FileError if a file cannot be read."""
         if self.model is None:
             return {}
         import numpy as np

@@ -93,8 +93,8 @@ def _overlapping(dims: Dims) -> Sequence[int]:
 def indexing_form(problem: AdvancedIndexing, level: FeatureLevel) -> Descriptors:
     """Return a GATHER for one index array, or a GATHER_ND for several, perhaps after slices of `data`.
 
-    GATHER_ND indexes the first dimensions, so the indexed dimensions are moved to the front. The output lacks new dimensions of
-    size 1.
+    GATHER_ND indexes the first dimensions, so the indexed dimensions are moved to the front. The output has no new
+    dimensions of size 1.
     """
     data, indices, output = views(problem)
     parts = data.dims[problem.data.rank :]
@@ -124,7 +124,7 @@ VIEW_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] =
 
 
 def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must have elements. Index arrays that index no dimension may be empty."""
+    """Return the tensors that must not be empty. Index tuples may be empty. Indices then lack the last dimension."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, AdvancedIndexing) and not problem.axes:
         tensors["indices"] = replace(problem.indices, shape=problem.positions)

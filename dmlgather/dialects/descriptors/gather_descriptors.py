@@ -61,8 +61,8 @@ def gather_elements(data: View, indices: View, output: View, axis: int, level: F
 def gather_nd(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return descriptors of output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…], a gather by index tuples.
 
-    GATHER_ND has no batches. At its levels, a call with batches becomes GATHER_ELEMENTS, and its tuples must have one
-    component. For empty tuples, a slice repeats `data`.
+    A level without GATHER_ND1 has no batches. There, a call with batches becomes a GATHER_ELEMENTS, and each tuple must have
+    one component. For empty tuples, a slice repeats `data`.
     """
     size = indices.dims[-1].size
     if size == 0:
@@ -111,9 +111,9 @@ def _merged_nd(data: View, indices: View, output: View, batch: int) -> tuple[Vie
 
 
 def _batched_elements(data: View, indices: View, output: View, batch: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
-    """Return GATHER_ELEMENTS for a gather with batches by index tuples of one component.
+    """Return a GATHER_ELEMENTS for a gather with batches. Each index tuple must have one component.
 
-    It needs an index for each element, so `indices` are repeated along trailing dimensions, with strides of 0.
+    GATHER_ELEMENTS needs an index for each output element. So strides of 0 repeat `indices` along the trailing dimensions.
     """
     size = indices.dims[-1].size
     data, indices, output, batch = _merged_nd(data, indices, output, batch)

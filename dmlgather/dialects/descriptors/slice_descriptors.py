@@ -97,7 +97,7 @@ def _operator(windows: Sequence[Window], level: FeatureLevel) -> Operator:
 
 
 def _merged_slice(data: View, output: View, windows: Sequence[Window], axes: Sequence[int]) -> _SliceArguments:
-    """Return the arguments of a slice of the dimensions `axes`. All others are copied whole, and merged."""
+    """Return the arguments of a slice of the dimensions `axes`. Other dimensions are copied whole, and merged if possible."""
     read: list[Dim] = []
     written: list[Dim] = []
     merged_windows: list[Window] = []
@@ -128,10 +128,11 @@ def _slice(operator: Operator, arguments: _SliceArguments, level: FeatureLevel) 
 def separate_windows(
     data: View, sizes: Mapping[int, int], level: FeatureLevel
 ) -> tuple[tuple[OperatorDesc, ...], View, Mapping[int, Dim]]:
-    """Copy `data` so that adjacent windows do not overlap. Return the descriptors, the copy, and further Dims of it.
+    """Copy `data` so that adjacent windows do not overlap. Return the descriptors, the copy, and new dimensions for it.
 
-    `sizes`: window sizes by dimension of `data`. Along such a dimension, the position is the start p of a window. Along its
-    further Dim, the position is the offset j in the window. Both together address element p + j of `data`.
+    `sizes`: the window sizes, by dimension of `data`. There is one new dimension for each of these dimensions. The position
+    along the old dimension is the start p of a window. The position along the new dimension is the offset j in the window. Both
+    together address element p + j of `data`.
 
     DirectML's documents allow elements to overlap only by a stride of 0. So the copy repeats `data`, once per offset or once
     per start, whichever is less. Example: windows of 2 in `data` of 5 elements, abcde. There are 2 offsets and 4 starts, so the
