@@ -129,8 +129,8 @@ _BLOCK_RANK = 4
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
     """Return a GATHER_ND or GATHER_ND1 descriptor.
 
-    `counts`: fields that count dimensions; None counts all dimensions.
-    `stated`: arguments `output` and `dimension_count` of the method `of`.
+    `counts`: the values of the fields that count dimensions. None counts all dimensions.
+    `stated`: the arguments `output` and `dimension_count` of the method `of`.
     """
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:

@@ -52,7 +52,7 @@ class Structure(Record):
         __init__.__pydantic_base_init__ = True  # Pydantic then validates nested structures without calling __init__
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with the fields in `update` changed. Unlike Pydantic's, it validates them: raises ValidationError."""
+        """Return a copy with the fields in `update` changed. Raises ValidationError if a new value is invalid."""
         if not update:
             return super().model_copy(deep=deep)
         by_alias = {field.alias: name for name, field in type(self).model_fields.items()}

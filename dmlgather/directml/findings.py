@@ -119,7 +119,7 @@ def _location(file: str, line: int | None, column: int | None) -> str:
 
 
 def full_path(subject: str, path: str) -> str:
-    """Return a path that starts at the root of a file. `path` starts at `subject`."""
+    """Join a subject and a path: "dispatchables.gather" and "Axis" give "dispatchables.gather.Axis"."""
     return ".".join(filter(None, (subject, path)))
 
 
@@ -165,7 +165,7 @@ class LocatedFinding(Finding):
     def of(
         cls, finding: Finding, file: str, line: int | None, column: int | None, subject: str, *, lines: int = 1
     ) -> LocatedFinding:
-        """Return `finding` with its location."""
+        """Return a copy of `finding` with a place in a file. `lines`: the number of lines that have this finding."""
         return cls(**dict(finding), file=file, line=line, column=column, subject=subject, lines=lines)
 
 

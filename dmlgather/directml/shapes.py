@@ -37,9 +37,10 @@ def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
 def gather_batch(desc: GatherOperatorDesc) -> tuple[tuple[int, int], ...]:
     """Return GATHER's batch dimensions, as pairs (dimension of InputTensor, dimension of IndicesTensor).
 
-    They are the dimensions of IndicesTensor before the last IndexDimensions ones, without leading 1s. The first one belongs to
-    the first dimension of InputTensor after its leading 1s, and so on. Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3},
-    IndexDimensions 1: the result is ((1, 2),). In an invalid descriptor, the dimension of InputTensor may not exist.
+    Every dimension of IndicesTensor is a batch dimension, except leading 1s and the last IndexDimensions dimensions. The first
+    batch dimension belongs to the first dimension of InputTensor after its leading 1s, the second one to the next, and so on.
+    Example: InputTensor {1,5,7,9}, IndicesTensor {1,1,5,3}, IndexDimensions 1: the result is ((1, 2),). In an invalid
+    descriptor, the dimension of InputTensor may not exist.
     """
     data, indices = desc.input_tensor.sizes, desc.indices_tensor.sizes
     leading = indices[: len(indices) - desc.index_dimensions]
@@ -64,7 +65,10 @@ def first_indexed(desc: GatherNDOperatorDesc) -> int:
 
 
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
-    """Return the sizes of GATHER_ND's or GATHER_ND1's result without leading 1s: those of the tuples, then trailing ones."""
+    """Return the sizes of the result of GATHER_ND or GATHER_ND1, without leading 1s.
+
+    They are the sizes of IndicesTensor except the last one, then the sizes of InputTensor after the indexed dimensions.
+    """
     indices = desc.indices_tensor.sizes
     trailing = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]
     return (*indices[len(indices) - desc.indices_dimension_count : -1], *trailing)

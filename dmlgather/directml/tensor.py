@@ -143,10 +143,10 @@ class BufferTensorDesc(Structure):
         return Layout(self.sizes, self.element_strides, 0, self.total_bytes // self.data_type.bytes)
 
     def is_logical(self, shape: tuple[int, ...]) -> bool:
-        """Return True if an array of `shape` holds exactly the tensor's elements, False if it can only be the whole buffer.
+        """Return True if an array of `shape` holds exactly the tensor's elements, False if it must be the whole buffer.
 
-        It holds the elements if `shape` is equal to Sizes, with or without leading 1s. One exception: with stated Strides and
-        several Sizes, an array of one dimension is the buffer.
+        It holds the elements if `shape` is equal to Sizes, with or without leading 1s. There is one exception. If Strides are
+        stated and there are several Sizes, an array of one dimension is the buffer.
         """
         if len(shape) == 1 and self.strides is not None:
             return shape == self.sizes

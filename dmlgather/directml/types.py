@@ -141,7 +141,7 @@ class DataType(enum.IntEnum):
 
     @property
     def index_type(self) -> IndexType | None:
-        """The IndexType of plans for indices of this data type. None for floats, UNKNOWN, UINT4 and INT4."""
+        """The IndexType that a plan has for indices of this data type. None for floats, UNKNOWN, UINT4 and INT4."""
         return IndexType[self.name] if self.name in IndexType.__members__ else None
 
 

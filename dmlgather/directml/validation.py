@@ -88,9 +88,9 @@ def _findings(case: DescriptorCase[OperatorDesc]) -> Iterator[Finding]:
 
 
 def _level_findings(case: DescriptorCase[OperatorDesc], rules: TensorRules, failed: set[str]) -> Iterator[Finding]:
-    """Yield the findings about the operator's level, and those of `rules` for each tensor. Add failed codes to `failed`.
+    """Yield the findings about the operator's level, then the findings of `rules` for each tensor.
 
-    If a rule is skipped for one tensor, it still runs for the other tensors.
+    The failed codes are added to `failed`. If a rule is skipped for one tensor, it still runs for the other tensors.
     """
     for _, finding in run((OPERATOR_LEVEL,), case, failed):
         yield finding
@@ -217,10 +217,10 @@ def lower(
 ) -> IndexPlan:
     """Return the plan of a descriptor, which must have no ERROR findings.
 
-    `layouts`: layouts by field name ("indices_tensor"), in place of those that the descriptor states.
-    `fill`: bytes of the element that FILL writes.
+    `layouts`: layouts to use instead of the descriptor's own, by field name ("indices_tensor").
+    `fill`: the bytes of the element that FILL writes.
 
-    Raises ValueError for a layout of another field, or with other sizes than the descriptor's.
+    Raises ValueError if `layouts` names a field that is no tensor, or if the sizes of a layout differ from the descriptor's.
     """
     operator = desc.operator
     all_layouts = {field: desc.tensor(field).layout() for field in operator.tensors}

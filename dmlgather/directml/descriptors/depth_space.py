@@ -33,7 +33,8 @@ class DepthToSpace1OperatorDesc(_BlockOperatorDesc):
     """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: output[n, c, h·BlockSize + i, w·BlockSize + j] = input[n, (i, j, c), h, w].
 
     (i, j, c) is channel (i · BlockSize + j) · C + c, where C is the number of channels of the output. In
-    COLUMN_ROW_DEPTH, it is (c, i, j): channel (c · BlockSize + i) · BlockSize + j. Source: [DS1], [DSO].
+    COLUMN_ROW_DEPTH, it is (c, i, j): channel (c · BlockSize + i) · BlockSize + j.
+    Sources: [DS1] and [DSO] in `dmlgather.directml.SOURCES`.
     """
 
     @classmethod
@@ -60,7 +61,8 @@ class SpaceToDepth1OperatorDesc(_BlockOperatorDesc):
     """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: output[n, (i, j, c), h, w] = input[n, c, h·BlockSize + i, w·BlockSize + j].
 
     (i, j, c) is channel (i · BlockSize + j) · C + c, where C is the number of channels of the input. In
-    COLUMN_ROW_DEPTH, it is (c, i, j): channel (c · BlockSize + i) · BlockSize + j. Source: [SD1], [DSO].
+    COLUMN_ROW_DEPTH, it is (c, i, j): channel (c · BlockSize + i) · BlockSize + j.
+    Sources: [SD1] and [DSO] in `dmlgather.directml.SOURCES`.
     """
 
     @classmethod

@@ -23,7 +23,9 @@ class _IndexedOperatorDesc(OperatorDesc):
 
 
 class GatherOperatorDesc(_IndexedOperatorDesc):
-    """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…]. Source: [G].
+    """DML_GATHER_OPERATOR_DESC: output[lead…, i…, trail…] = input[lead…, indices[i…], trail…].
+
+    Source: [G] in `dmlgather.directml.SOURCES`.
 
     The arguments have the fields' names in Python or in DirectML. A tensor may be a dictionary.
 
@@ -82,7 +84,10 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
 
 
 class GatherElementsOperatorDesc(_IndexedOperatorDesc):
-    """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with indices[c] in place of c[Axis]]. Source: [GE]."""
+    """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with indices[c] in place of c[Axis]].
+
+    Source: [GE] in `dmlgather.directml.SOURCES`.
+    """
 
     axis: UInt32
     """Dimension of InputTensor that is indexed, 0 to DimensionCount - 1. Source: [GE]."""
@@ -112,7 +117,10 @@ class GatherElementsOperatorDesc(_IndexedOperatorDesc):
 
 
 class GatherNDOperatorDesc(_IndexedOperatorDesc):
-    """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…]. Source: [GN]."""
+    """DML_GATHER_ND_OPERATOR_DESC: output[i…, trail…] = input[tuple indices[i…, :], trail…].
+
+    Source: [GN] in `dmlgather.directml.SOURCES`.
+    """
 
     input_dimension_count: UInt32
     """Number of trailing dimensions of InputTensor that are used, 1 to DimensionCount. The dimensions before them have size 1.
@@ -149,7 +157,10 @@ class GatherNDOperatorDesc(_IndexedOperatorDesc):
 
 
 class GatherND1OperatorDesc(GatherNDOperatorDesc):
-    """DML_GATHER_ND1_OPERATOR_DESC: output[b…, i…, trail…] = input[b…, tuple indices[b…, i…, :], trail…]. Source: [GN1]."""
+    """DML_GATHER_ND1_OPERATOR_DESC: output[b…, i…, trail…] = input[b…, tuple indices[b…, i…, :], trail…].
+
+    Source: [GN1] in `dmlgather.directml.SOURCES`.
+    """
 
     batch_dimension_count: UInt32
     """Number of batch dimensions. They are the first used dimensions of InputTensor and IndicesTensor, and have equal sizes in

@@ -28,7 +28,7 @@ class _SliceDesc(OperatorDesc):
 
 
 class SliceOperatorDesc(_SliceDesc):
-    """DML_SLICE_OPERATOR_DESC: output[c] = input[Offsets + Strides·c]. Source: [S]."""
+    """DML_SLICE_OPERATOR_DESC: output[c] = input[Offsets + Strides·c]. Source: [S] in `dmlgather.directml.SOURCES`."""
 
     offsets: UInt32s
     """Position of the first element to read in each dimension. Source: [S]."""
@@ -92,8 +92,8 @@ class SliceOperatorDesc(_SliceDesc):
 class Slice1OperatorDesc(_SliceDesc):
     """DML_SLICE1_OPERATOR_DESC: output[c] = input[start + InputWindowStrides·c].
 
-    In each dimension, `start` is the first position of the window. If the stride is negative, it is the last position. The size
-    of the output is at most 1 + (InputWindowSizes - 1) div |InputWindowStrides|. Source: [S1].
+    In each dimension, `start` is the first position of the window, or the last one if the stride is negative. The size of the
+    output is at most 1 + (InputWindowSizes - 1) div |InputWindowStrides|. Source: [S1] in `dmlgather.directml.SOURCES`.
     """
 
     input_window_offsets: UInt32s

@@ -39,7 +39,10 @@ class BufferBinding(NamedTuple):
 def buffer_bindings(
     tensors: Mapping[str, BufferTensorDesc], bindings: Iterable[FieldBinding], resources: Mapping[str, Resource]
 ) -> dict[str, BufferBinding]:
-    """Return the part of a resource that each tensor is bound to. Tensors without exactly one known resource are left out."""
+    """Return the part of a resource that each tensor is bound to.
+
+    The result lacks tensors that are bound to no resource, to several resources, or to an unknown one.
+    """
     bound = {}
     for field, sources, _ in bindings:
         if field in tensors and len(sources) == 1 and sources[0].resource in resources:
@@ -52,8 +55,8 @@ def buffer_bindings(
 class BindingSet(NamedTuple):
     """A `bindings` object of a dispatch command (`at_execution`) or of a dispatchable.
 
-    `declared`: names of all resources, even if they could not be read.
-    `bound`: only tensors without DML1xx findings.
+    `declared`: the names of all resources, including resources that could not be read.
+    `bound`: the binding of each tensor. Tensors with a finding DML1xx (about the tensor alone) are left out.
     """
 
     dispatchable: Dispatchable

@@ -16,7 +16,8 @@ from dmlgather.wording import shown_value
 class BindingSource(NamedTuple):
     """A resource that a tensor is bound to.
 
-    `element_offset`: offset of the tensor, in elements of `element_bytes` bytes, or else of the resource's data type.
+    `element_offset`: the offset of the tensor in the resource, in elements.
+    `element_bytes`: the size of these elements; None for elements of the resource's data type.
     """
 
     resource: str
@@ -26,7 +27,7 @@ class BindingSource(NamedTuple):
 
 
 class FieldBinding(NamedTuple):
-    """The resources that a tensor field is bound to. A valid model has one per field."""
+    """The resources that a tensor field is bound to. In a valid model, this is one resource."""
 
     field: str
     sources: tuple[BindingSource, ...]

@@ -48,7 +48,7 @@ FORM = f'{{"type": "{PREFIX}…", "desc": {{…}}}}'
 def check_lines_file(path: FilePath, level: FeatureLevel, legal: dict[int, OperatorDesc] | None = None) -> CheckedFile:
     """Check the descriptor on each line of a file.
 
-    `legal`: receives the descriptors without errors, by line number.
+    `legal`: a dictionary to fill with the descriptors without errors, by line number.
     """
     file = str(path)
     try:
@@ -121,7 +121,7 @@ def check_lines(
 ) -> CheckedFile:
     """Check the descriptor on each line. Equal lines are checked once.
 
-    `legal`: receives the descriptors without errors, by line number.
+    `legal`: a dictionary to fill with the descriptors without errors, by line number.
 
     Raises FileError if the different lines do not fit into memory.
     """

@@ -31,9 +31,10 @@ LABEL = "name"
 class Dispatchable(NamedTuple):
     """An entry of a model's "dispatchables", or a single descriptor with an empty `name`.
 
-    `type_path`, `path`: places of the operator's name, and of its structure.
-    `initial_bindings`: resources that are bound at initialisation.
-    `label`: "name" of a single descriptor.
+    `type_path`: the path of the operator's name in the file.
+    `path`: the path of the operator's fields in the file.
+    `initial_bindings`: the resources that are bound at initialisation.
+    `label`: the value of the key "name" beside a single descriptor.
     """
 
     name: str
@@ -146,7 +147,7 @@ def _structure(reading: Reading, kind: type[Structure], path: Path, ignored: Ite
 
 
 def _check_names(reading: Reading, kind: type[Structure], path: Path) -> None:
-    """Report keys that are not fields in directml.h. Files may not use the fields' names in Python."""
+    """Report keys that are not field names in directml.h. Python's names of the fields are not allowed."""
     value = reading.value_at(path)
     if not value.keys() <= _known_names(kind):
         known = wire.names(kind)

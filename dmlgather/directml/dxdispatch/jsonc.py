@@ -83,7 +83,7 @@ class Document:
 
     @cached_property
     def _with_offsets(self) -> tuple[Any, int]:
-        """The value and its offset, from the slow parser. Objects and arrays know their parts' offsets."""
+        """The value and its offset in the text, from a slower parser. Objects and arrays hold the offsets of their entries."""
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:

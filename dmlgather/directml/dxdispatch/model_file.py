@@ -32,13 +32,14 @@ Kind = Literal["model", "descriptor", "descriptors", "foreign", "unreadable"]
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """The result of reading and checking a file. With problems or errors, it cannot be run.
+    """The result of reading and checking a file. A file with problems or errors cannot be run.
 
-    `kind`: "descriptors" means a stream; "foreign", another format; "unreadable", no text.
-    `dispatchables`: a single descriptor has an empty name. Those of a stream are not kept.
-    `refusals`: commands that cannot be executed, because they use an unsupported part.
-    `left_out`: number of lines in a stream without a legal descriptor.
-    `lines`: reported lines of streams and standard input, by line number from 1.
+    `kind`: "model", "descriptor", "descriptors" (a stream: one descriptor on each line), "foreign" (another format), or
+    "unreadable" (the file could not be read as text).
+    `dispatchables`: the descriptors by name. A single descriptor has an empty name. Descriptors of a stream are not kept.
+    `refusals`: the commands that cannot be executed, because they use an unsupported part.
+    `left_out`: the number of lines of a stream that hold no legal descriptor.
+    `lines`: the text of each line with a problem or finding, by line number from 1; only for streams and standard input.
     """
 
     file: str
@@ -59,14 +60,14 @@ class CheckedFile:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     def buffer_bindings(self, dispatch: Dispatch) -> tuple[dict[str, BufferBinding], dict[str, BufferBinding]]:
-        """Return the bindings of a dispatch at execution, and those at initialisation. The file must be `ok`."""
+        """Return the bindings of a dispatch at execution, and the bindings at initialisation. The file must be `ok`."""
         dispatchable = self.dispatchables[dispatch.dispatchable]
         at_execution = bindings.buffer_bindings(dispatchable.tensors, dispatch.bindings, self.resources)
         return at_execution, bindings.buffer_bindings(dispatchable.tensors, dispatchable.initial_bindings, self.resources)
 
     @property
     def ok(self) -> bool:
-        """True if there are no problems and no errors. The file can be run, unless there are `refusals`."""
+        """True if there are no problems and no errors. The file can then be run, unless it has `refusals`."""
         return not self.problems and not self.errors
 
 
@@ -270,8 +271,8 @@ SUFFIXES = (".npy", ".bin", ".dat")
 class DispatchOutput(NamedTuple):
     """The output of one dispatch command.
 
-    `writes`: commands that write it to a file.
-    `replaced_by`: number of the next dispatch command that writes to the same resource.
+    `writes`: the commands that write the output to a file.
+    `replaced_by`: the number of the next dispatch command that writes to the same resource.
     """
 
     command: Dispatch
@@ -281,12 +282,12 @@ class DispatchOutput(NamedTuple):
 
     @property
     def in_file(self) -> bool:
-        """True if the model writes the output to a file that can be compared."""
+        """True if the model writes the output to a file that can hold it: .npy, .bin or .dat."""
         return any(write.target.lower().endswith(SUFFIXES) for write in self.writes)
 
 
 def dispatch_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the output of each dispatch command, by its number from 0."""
+    """Return the output of each dispatch command, by the position of the command in `model.commands`."""
     outputs: dict[int, DispatchOutput] = {}
     last: dict[str, int] = {}
     for number, command in enumerate(model.commands):

@@ -29,10 +29,10 @@ _TYPES = {f"{item.name[0].lower()}{item.bytes}": item for item in DataType if it
 
 @dataclass(frozen=True)
 class StoredValues(Values):
-    """Initial values in a file, which `write` reads.
+    """Initial values in a file. `write` reads the file.
 
-    `offset`: position of the first value in the file, in bytes.
-    `stored`: NumPy type in the file; it may be big-endian.
+    `offset`: the position of the first value in the file, in bytes.
+    `stored`: the NumPy type of the values in the file. It may be big-endian.
     """
 
     data_type: DataType
@@ -177,9 +177,9 @@ class SourceFiles:
         return file
 
     def values(self, source: str, data_type: DataType) -> Values:
-        """Return the initial values in a file. Raises FileError if it cannot be used.
+        """Return the initial values in a file. Raises FileError if the file cannot be used.
 
-        `data_type`: the stated type, or UNKNOWN. Files of raw elements need it.
+        `data_type`: the type that the model states, or UNKNOWN. A file of raw bytes needs a stated type.
         """
         file = self.resolve(source)
         suffix = file.suffix.lower()

@@ -105,9 +105,9 @@ class Reading:
             raise EnoughError
 
     def report_findings(self, findings: Iterable[Finding], path: Path, subject: str, whole: Path, lines: int = 1) -> None:
-        """Report findings about the descriptor at `path`. Their own paths start there.
+        """Report findings about the descriptor at `path`. The paths in the findings are relative to `path`.
 
-        `whole`: place for findings about the whole descriptor.
+        `whole`: the path to report for findings about the whole descriptor.
         """
         for finding in findings:
             steps = [int(index) if index else name for name, index in _PATH_STEP.findall(finding.path)]
@@ -231,7 +231,7 @@ class ForeignPart(NamedTuple):
     path: Path
 
     def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
-        """Report a NOTE that the part is left out. `lines`: number of equal lines."""
+        """Report a finding of severity NOTE: the part is left out. `lines`: the number of equal lines."""
         finding = CODES[OTHER].finding(
             dotted(self.path),
             expected="an operator that `dmlgather levels` lists",

@@ -32,7 +32,7 @@ class Resource(NamedTuple):
 
     @property
     def data_type(self) -> DataType:
-        """Type of the initial values. Print commands show the buffer's contents in it."""
+        """Data type of the initial values. Print commands show elements of this type."""
         return self.values.data_type
 
     @property

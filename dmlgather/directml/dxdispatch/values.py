@@ -152,7 +152,10 @@ def _packed(data_type: DataType, numbers: Sequence[float]) -> bytes:
 
 
 def scalar(data_type: DataType, entry: Any) -> Any:
-    """Convert a JSON value to an int, or to a float rounded to the data type. Raises ValueFitError."""
+    """Convert a JSON value to an int, or to a float rounded to the data type.
+
+    Raises ValueFitError if the value is no number or does not fit the data type.
+    """
     is_word = isinstance(entry, str) and entry.lower() in _NAMED
     if isinstance(entry, bool) or not (isinstance(entry, int | float) or is_word):
         hint = '; "nan", "inf" and "-inf" are the only words' if isinstance(entry, str) else ""

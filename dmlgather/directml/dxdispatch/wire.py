@@ -244,7 +244,7 @@ class DispatchPart(WirePart):
 
 
 class PrintPart(WirePart):
-    """A command that prints a resource. It shows as many elements as there are initial values, in their data type."""
+    """A command that prints a resource. The initial values determine the number and the data type of the printed elements."""
 
     type: Literal["print"]
     """The kind of command."""

@@ -38,7 +38,7 @@ MOST_OUTSIDE = 2
 
 
 def model_path(case: Path) -> Path:
-    """Return the model file of a saved case. `case`: this file, or its folder."""
+    """Return `case` if it is a .json file. Otherwise return the path of case.json in the folder `case`."""
     return case if case.suffix.lower() == ".json" else case / NAME
 
 
@@ -80,7 +80,7 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
 
 
 def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the outputs that a later dispatch overwrites before they are written to a file, by command number."""
+    """Return the outputs that a later dispatch overwrites before they are written to a file, by the number of the command."""
     outputs = dispatch_outputs(model).items()
     return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
 
@@ -115,7 +115,7 @@ def write_single(desc: OperatorDesc, inputs: Sequence[NDArray[Any]], case: Path,
 
 
 def write_dispatch(file: Path, desc: OperatorDesc, resources: Mapping[str, Any], bound: Mapping[str, str], written: str) -> None:
-    """Write a model that runs `desc` once and writes its output to the file `written`. Raises FileError."""
+    """Write a model that runs `desc` once and writes its output to the file `written`. Raises FileError if it cannot."""
     owned = [wire_name(field) for field in desc.operator.tensors if desc.tensor(field).flags & TensorFlags.OWNED_BY_DML]
     operator = desc.operator.name.lower()
     dispatchable = {**desc.document(), **({"bindings": {name: bound[name] for name in owned}} if owned else {})}
@@ -134,7 +134,7 @@ def sources(model: CheckedFile) -> list[Path]:
 
 
 def initial_values(model: CheckedFile, resource: Resource) -> NDArray[Any]:
-    """Return the initial values, of shape [count]. Raises FileError, which names the model and the file."""
+    """Return the initial values, of shape [count]. Raises FileError if a file cannot be read."""
     values = np.empty(resource.values.count, dtype_of(resource.data_type))
     try:
         resource.values.write(values)
@@ -209,7 +209,7 @@ def _save(array: NDArray[Any], stage: Path, target: Path, number: int, name: str
 
 
 def save(array: NDArray[Any], file: Path) -> None:
-    """Write a .npy file. Raises FileError."""
+    """Write a .npy file. Raises FileError if it cannot be written."""
     with writing(file, ()) as stream:
         write_npy(array, stream)
 

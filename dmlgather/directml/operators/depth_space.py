@@ -89,7 +89,7 @@ def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any
 
 
 def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a SPACE_TO_DEPTH1: a copy in the opposite direction."""
+    """Return the plan of a SPACE_TO_DEPTH1: a copy between the two tensors, reshaped to the same dimensions."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)
@@ -107,9 +107,10 @@ def space_to_depth1_reference(desc: SpaceToDepth1OperatorDesc, data: NDArray[Any
 
 
 def _channel(desc: DepthToSpace1OperatorDesc | SpaceToDepth1OperatorDesc, channels: int, c: int, row: int, column: int) -> int:
-    """Return the channel that holds one element of a block, in the tensor with more channels. Source: [DSO].
+    """Return the channel of an element in the tensor with more channels. Source: [DSO] in `SOURCES`.
 
-    In the other tensor, the element is in channel `c` of `channels`.
+    `channels`: the number of channels of the other tensor. `c`: the channel of the element in the other tensor. `row`,
+    `column`: the position of the element in its block.
     """
     if desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
         return (row * desc.block_size + column) * channels + c

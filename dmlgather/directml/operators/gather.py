@@ -155,9 +155,10 @@ def lower_gather(desc: GatherOperatorDesc, layouts: Layouts) -> IndexPlan:
 
 
 def gather_reference(desc: GatherOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[lead…, i…, trail…] = input[lead…, indices[i…], trail…] in NumPy, with leading 1s. Source: [G].
+    """Compute output[lead…, i…, trail…] = input[lead…, indices[i…], trail…] in NumPy. Source: [G] in `SOURCES`.
 
-    In batch dimensions (`gather_batch`), each batch of the input has its own indices.
+    The result has the shape OutputTensor.Sizes. In batch dimensions (`gather_batch`), each batch of the input has its own
+    indices.
     """
     import numpy as np
 
@@ -181,7 +182,7 @@ def lower_gather_elements(desc: GatherElementsOperatorDesc, layouts: Layouts) ->
 
 
 def gather_elements_reference(desc: GatherElementsOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[c] = input[c with indices[c] in place of c[Axis]] in NumPy. Source: [GE]."""
+    """Compute output[c] = input[c with indices[c] in place of c[Axis]] in NumPy. Source: [GE] in `SOURCES`."""
     import numpy as np
 
     output = np.empty(indices.shape, data.dtype)

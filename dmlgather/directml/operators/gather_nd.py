@@ -171,7 +171,7 @@ def lower_gather_nd(desc: GatherNDOperatorDesc, layouts: Layouts) -> IndexPlan:
 def gather_nd_reference(desc: GatherNDOperatorDesc, data: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """Compute output[b…, i…, trail…] = input[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, trail…] in NumPy.
 
-    GATHER_ND has no batch dimensions b…. Source: [GN], [GN1].
+    GATHER_ND has no batch dimensions b…. Sources: [GN] and [GN1] in `SOURCES`.
     """
     import numpy as np
 

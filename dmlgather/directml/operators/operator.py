@@ -71,12 +71,14 @@ def no_lookup_axes(_: OperatorDesc) -> tuple[int, ...]:
 class Operator:
     """The declaration of one operator.
 
-    `value`: its number in DML_OPERATOR_TYPE. `inputs`: fields with input tensors, in the order in which DirectML binds them.
-    `rules`: those of this operator alone. `output_sizes`: returns the sizes that follow from the other fields, or None if there
-    are more than DimensionCount. For SLICE1, they are the largest allowed sizes. `lower`: returns the plan under CLAMP, given a
-    valid descriptor and the layouts of its tensors. `reference`: Microsoft's pseudocode in NumPy. It takes a descriptor and the
-    input arrays, with Sizes as their shapes. `lookup_axes`: returns the indexed dimension of InputTensor for each lookup of the
-    plan.
+    `value`: the operator's number in DML_OPERATOR_TYPE.
+    `inputs`: the fields with input tensors, in the order in which DirectML binds them.
+    `rules`: the rules for this operator alone.
+    `output_sizes`: a function that infers the output's sizes, or returns None if they are more than DimensionCount. For SLICE1,
+    it returns the largest allowed sizes.
+    `lower`: a function that takes a valid descriptor and the layouts of its tensors, and returns the plan under CLAMP.
+    `reference`: Microsoft's pseudocode in NumPy. It takes a descriptor, and input arrays of the shapes that the Sizes state.
+    `lookup_axes`: a function that returns the indexed dimension of InputTensor for each lookup of the plan.
     """
 
     name: str

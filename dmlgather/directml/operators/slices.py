@@ -191,7 +191,7 @@ def lower_slice(desc: SliceOperatorDesc, layouts: Layouts) -> IndexPlan:
 
 
 def slice_reference(desc: SliceOperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[c] = input[Offsets + Strides·c] in NumPy. Source: [S]."""
+    """Compute output[c] = input[Offsets + Strides·c] in NumPy. Source: [S] in `SOURCES`."""
     import numpy as np
 
     output = np.empty(desc.sizes, data.dtype)
@@ -208,7 +208,7 @@ def lower_slice1(desc: Slice1OperatorDesc, layouts: Layouts) -> IndexPlan:
 
 
 def slice1_reference(desc: Slice1OperatorDesc, data: NDArray[Any]) -> NDArray[Any]:
-    """Compute output[c] = window[|stride|·c] in NumPy, with the window reversed for negative strides. Source: [S1]."""
+    """Compute output[c] = window[|stride|·c] in NumPy. Negative strides reverse the window. Source: [S1] in `SOURCES`."""
     import numpy as np
 
     window = data

@@ -17,7 +17,7 @@ D_co = TypeVar("D_co", bound=OperatorDesc, covariant=True)
 
 
 class DescriptorCase(Generic[D_co]):
-    """A descriptor at a feature level, which rules of operators check."""
+    """A descriptor and a feature level: the input of the rules for operators."""
 
     __slots__ = ("desc", "level", "tensors")
 
@@ -28,7 +28,7 @@ class DescriptorCase(Generic[D_co]):
 
 
 class TensorCase(NamedTuple):
-    """A tensor of a descriptor at a feature level, which rules of tensors check."""
+    """A tensor of a descriptor, and a feature level: the input of the rules for tensors."""
 
     desc: OperatorDesc
     level: FeatureLevel
@@ -53,7 +53,10 @@ class TensorCase(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One violation of a rule, from which a Finding is made. `source`: None for that of the rule's code."""
+    """One violation of a rule. `run` makes a Finding of it.
+
+    `source`: the document to cite, or None for the document that `CODES` names for the rule.
+    """
 
     path: str
     expected: str
@@ -64,12 +67,12 @@ class Fault(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule.
+    """A rule for operators or for tensors.
 
-    `check`: takes a DescriptorCase or a TensorCase and yields its faults.
-    `needs`: codes of earlier rules. If one of them failed or was skipped, this rule is skipped.
-    `alternatives`: fields that may have a wrong value. The remedy suggests values for them.
-    `about`: an optional field of tensors. Tensors without it are not checked.
+    `check`: a function that takes a DescriptorCase or a TensorCase and yields its faults.
+    `needs`: the codes of earlier rules. If one of them failed or was skipped, this rule is skipped.
+    `alternatives`: the fields for which the remedy suggests other values.
+    `about`: the name of an optional field. The rule checks only tensors with this field.
     """
 
     code: str
@@ -83,7 +86,7 @@ _DEFAULTS = {name: field.default for name, field in BufferTensorDesc.model_field
 
 
 class TensorRules:
-    """All rules of tensors."""
+    """The rules for tensors. `of` returns the ones that apply to a tensor."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)

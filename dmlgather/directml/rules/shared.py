@@ -69,10 +69,10 @@ _EXACT: dict[DataType, tuple[int, int]] = {
 
 
 def _replacement(case: TensorCase, row: Row) -> str:
-    """Return the data types that a remedy suggests in place of a tensor's data type, as a text.
+    """Return a text that names the data types to use instead of a tensor's data type.
 
-    They must represent all integers of the old type. If there are none, the text names the type that represents most of them,
-    and the lowest feature level with a better type.
+    The new types represent all integers of the old type. If no type does, the text names the type that represents the most of
+    them, and the lowest feature level with a better type.
     """
     data_type = case.tensor.data_type
     if data_type not in _EXACT or case.name == "IndicesTensor":
@@ -178,7 +178,7 @@ def _axis_range(case: DescriptorCase[GatherOperatorDesc | GatherElementsOperator
 
 
 def compare_sizes(path: str, expected: Sequence[int], got: Sequence[int], reason: str, remedy: str) -> Iterator[Fault]:
-    """Compare a tensor's sizes with the expected ones. Yield at most one fault. `reason`: origin of the expected sizes."""
+    """Compare a tensor's sizes with the expected ones. Yield at most one fault. `reason`: a text that says why."""
     differing = [axis for axis in range(len(expected)) if expected[axis] != got[axis]]
     if differing:
         differences = ", ".join(f"dimension {axis}: expected {expected[axis]}, got {got[axis]}" for axis in differing)

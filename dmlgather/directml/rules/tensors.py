@@ -225,7 +225,7 @@ def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool | None:
 
 
 def _collision(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return the coordinates of two elements with the same address, and this address. They must exist."""
+    """Return the coordinates of two elements with the same address, and this address. There must be such elements."""
     import numpy as np
 
     addresses = np.zeros((), np.int64)
