@@ -75,7 +75,7 @@ class AxisRule:
         return int(np.count_nonzero(self._wrapped(np.asarray(indices))[1]))
 
     def _wrapped(self, values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Wrap negative indices. Return the positions, and True for each that is out of bounds."""
+        """Wrap negative indices. Return the positions, and a mask that is True for positions out of bounds."""
         if values.dtype.kind not in "iu":
             raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
         positions = values.astype(np.int64, order="C")

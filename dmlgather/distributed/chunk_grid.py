@@ -66,10 +66,10 @@ Row numbers are distinct and ascending, and count from the start of the chunk.
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The rows of each chunk that a block of indices reads, without repetition, and where each row goes.
+    """The distinct rows that a block of indices reads from each chunk, and the row that each index reads.
 
-    `lookup`: for each index, the position of its row if the rows of all chunks are concatenated; `count` if the index is
-    filled. `count`: the number of rows of all chunks.
+    `count`: the number of rows of all chunks. `lookup`: for each index, the position of the row in the concatenation of `rows`;
+    `count` for an index that gives the fill value.
     """
 
     rows: Rows
@@ -96,7 +96,7 @@ def split(positions: NDArray[np.int64], starts: NDArray[np.int64]) -> Split:
 
 
 def union(parts: Sequence[Rows], starts: NDArray[np.int64]) -> Rows:
-    """Return the rows that at least one part reads."""
+    """Return the rows that occur in at least one of `parts`."""
     if len(parts) == 1:
         return parts[0]
     arrays = [rows + starts[chunk] for part in parts for chunk, rows in part.items()]

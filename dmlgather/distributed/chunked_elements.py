@@ -103,7 +103,10 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
 
 @synchronised
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
-    """Compute one chunk of the output. `payload`, `indices`: see `loaded`. `first`: coordinates of the first index."""
+    """Compute one chunk of the output. `first`: the coordinates of the first index in the whole index array.
+
+    `payload`, `indices`: a chunk of the table and a chunk of the indices, or the `Load` that computes it.
+    """
     chunk, index_chunk = loaded(payload), loaded(indices)
     with arrays.in_order([chunk, index_chunk]):
         array, device = arrays.adopt(chunk)
@@ -139,7 +142,7 @@ def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """Return the table's chunk sizes, cut off where the indices end. Along `axis`, the indices keep their own."""
+    """Return new chunk sizes for the indices: the table's, cut off where the indices end. Along `axis`, nothing changes."""
     cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)

@@ -44,10 +44,11 @@ Work: TypeAlias = tuple[Any, ...]
 
 
 class _BlockTasks(NamedTuple):
-    """The tasks' work for one block of indices.
+    """The tasks for one block of indices, as functions with arguments.
 
-    `picks`: for each chunk, how a task picks the block's rows from those of its group; None if the block needs all of them.
-    `output`: how a task puts the rows in their places.
+    `picks`: for each chunk, the task that selects the block's rows from the rows of the group of blocks; None if the block needs
+    all rows of the group.
+    `output`: the task that puts the rows in place.
     """
 
     grid_index: GridIndex
@@ -57,7 +58,7 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return a gather by indices in memory. Each task holds its row numbers. `token`: part of the tasks' keys."""
+    """Return a gather by indices in memory. Each task holds the row numbers that it needs. `token`: part of the tasks' keys."""
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
     graph = _GatherGraph(table, rule, routing.index_chunks, token, touched=touched, most=most)
@@ -109,13 +110,13 @@ def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_by
 class _GatherGraph:
     """The tasks of one gather, and the dask array of the output.
 
-    Chunks that differ only in their number along the gathered axis form a column. `columns`: the first chunk of each column.
+    A column is all chunks with equal numbers along all axes except the gathered one. `columns`: the first chunk of each column.
     """
 
     def __init__(
         self, table: da.Array, rule: AxisRule, index_chunks: Chunks, token: str, *, touched: Sequence[int], most: int
     ) -> None:
-        """`touched`: numbers of the chunks to read, along the axis. `most`: the largest number of rows that one task takes."""
+        """`touched`: the chunks to read, as numbers along the axis. `most`: the largest number of rows that one task takes."""
         self.table, self.axis, self.fill, self.token = table, rule.axis, rule.fill, token
         self.chunks = replace_axis(table.chunks, rule.axis, *index_chunks)
         self.columns = list(cells(replace_axis(table.chunks, rule.axis, (1,))))
@@ -131,7 +132,7 @@ class _GatherGraph:
             check(gather_descriptor(replace_axis(sizes, rule.axis, count), table.dtype, rule.axis, count))
 
     def add_group(self, number: int, takes: Mapping[int, Work], blocks: Sequence[_BlockTasks]) -> None:
-        """Add the tasks of a group: take its rows from each chunk, then pick and place the rows of each block."""
+        """Add the tasks of a group of blocks. They copy rows out of each chunk, then select and place the rows of each block."""
         for column in self.columns:
             pieces: dict[int, TaskRef] = {}
             for chunk, (function, *rows) in takes.items() if not column.empty else ():
@@ -162,7 +163,7 @@ class _GatherGraph:
         return TaskRef(key)
 
     def array(self, *inputs: da.Array) -> da.Array:
-        """Return the output as a dask array. `inputs`: dask arrays other than the table that the tasks read."""
+        """Return the output as a dask array. `inputs`: the dask arrays that the tasks read, except the table."""
         name = f"gather-{self.token}"
         graph = HighLevelGraph.from_collections(name, self.tasks, dependencies=[*inputs, *self.loads.graph])
         return da.Array(graph, name, self.chunks, meta=self.meta)
@@ -241,7 +242,10 @@ def gather(
 
 
 def _block_chunks(indices: da.Array, bytes_each: int, block_bytes: int) -> tuple[tuple[int, ...], ...]:
-    """Return chunk sizes of indices that give at most `block_bytes` of output. `bytes_each`: output of one index."""
+    """Split the chunks of `indices` so that each gives at most `block_bytes` of output. Return the new sizes.
+
+    `bytes_each`: the bytes of output for one index.
+    """
     largest = block_chunks([max(sizes) for sizes in indices.chunks], bytes_each, block_bytes)
     return tuple(
         tuple(part for size in sizes for part in even(size, max(limit[0], 1)))

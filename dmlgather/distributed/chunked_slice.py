@@ -30,16 +30,16 @@ WIDEST_STEP = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ChunkWindow:
-    """The part of a slice that lies in one chunk, along one axis. `window` counts from the start of the chunk."""
+    """The elements of a slice that lie in one chunk, along one axis. Positions in `window` count from the start of the chunk."""
 
     chunk: int
     window: Window
 
 
 def chunk_windows(window: Window, sizes: Sequence[int]) -> tuple[ChunkWindow, ...]:
-    """Cut a slice along one axis into parts that each lie in one chunk, in the order of the result.
+    """Cut a slice along one axis at the borders of chunks. Return the pieces in the order of the result.
 
-    If the step exceeds WIDEST_STEP, each element is a part of its own. A part of one element gets step 1.
+    If the step exceeds WIDEST_STEP, each piece has one element. A piece of one element gets step 1.
     """
     borders = list(enumerate(pairwise((0, *accumulate(sizes)))))
     windows = []
@@ -120,7 +120,7 @@ def sliced(table: da.Array, windows: Sequence[Window]) -> da.Array:
 
 @synchronised
 def cut(payload: Any, windows: tuple[Window, ...], dtype: np.dtype[Any]) -> Any:
-    """Copy a slice of one chunk, as an array of the chunk's library. `payload`: see `loaded`."""
+    """Copy a slice of one chunk, as an array of the chunk's library. `payload`: the chunk, or the `Load` that computes it."""
     chunk = loaded(payload)
     with arrays.in_order([chunk]):
         array, _ = arrays.adopt(chunk)

@@ -38,7 +38,7 @@ HEADS = ("chunk", "rows", "requests", "different", "loads", "loaded", "taken", "
 
 
 class CheckedDescriptor(Record):
-    """A part of a gather as a DirectML descriptor, validated at the newest feature level."""
+    """The DirectML descriptor of a task or of the whole gather, validated at the newest feature level."""
 
     descriptor: GatherOperatorDesc | None
     """The descriptor; None if DirectML cannot describe the gather.
@@ -60,7 +60,7 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """The part of a gather that reads one chunk. Chunks with the same number along the axis are counted as one."""
+    """The reads of a gather from one chunk. All chunks with the same number along the axis are one entry."""
 
     chunk: int
     """Number of the chunk along the axis, from 0."""
@@ -97,7 +97,7 @@ class TouchedChunk(Record):
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The chunk's row in the table of the forecast's text, one text per column of HEADS."""
+        """Texts of the columns HEADS for this chunk, in the table that `str(forecast)` shows."""
         rows = f"{self.start} … {self.start + self.size - 1}"
         counts = (self.requests, self.rows, self.loads, amount(self.bytes_loaded), amount(self.bytes_taken))
         return (str(self.chunk), rows, *map(str, counts), str(self.take or "nothing to move"))
@@ -194,7 +194,7 @@ class GatherForecast(Record):
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def bytes_loaded(self) -> int:
-        """Bytes of all loads of chunks."""
+        """Bytes that are loaded. A chunk counts as often as it is loaded."""
         return sum(chunk.bytes_loaded for chunk in self.touched)
 
     @computed_field  # type: ignore[prop-decorator] # as above
@@ -212,9 +212,9 @@ class GatherForecast(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def duplicates_removed(self) -> int:
-        """Number of row copies that are saved: requests minus rows taken.
+        """Number of row copies that are avoided: requested rows minus copied rows.
 
-        A copy is saved if another index of the same group reads the same row.
+        A copy is avoided if another index of the same group of blocks reads the same row.
         """
         return self.requests - sum(chunk.rows_taken for chunk in self.touched)
 
@@ -225,12 +225,12 @@ class GatherForecast(Record):
 
     @property
     def parts(self) -> tuple[CheckedDescriptor, ...]:
-        """The descriptors of the tasks: `take` of each touched chunk, and `place`."""
+        """The descriptors of the tasks that copy rows out of chunks, and of the task that puts rows in place."""
         return tuple(part for part in (*(chunk.take for chunk in self.touched), self.place) if part is not None)
 
     @property
     def ok(self) -> bool:
-        """True if DirectML can describe all parts, so that `gather` accepts the table and the indices."""
+        """True if DirectML can describe all tasks, so that `gather` accepts the table and the indices."""
         return all(part.ok for part in self.parts)
 
     def __str__(self) -> str:

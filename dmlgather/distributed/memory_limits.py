@@ -45,7 +45,7 @@ def byte_count(name: str, size: object) -> int:
 
 
 class DaskWorkers(NamedTuple):
-    """The number of workers, the threads of each, and the smallest memory limit in bytes, if there is one."""
+    """The number of workers, the most threads of a worker, and the smallest memory limit in bytes, if there is one."""
 
     workers: int
     threads: int
@@ -82,9 +82,9 @@ def _client() -> Any:
 
 
 class _Remedy(NamedTuple):
-    """Advice for a message: sizes that need less memory than the limit.
+    """Advice for a message: block_bytes and in_flight_bytes that meet the limit, and what they cost.
 
-    `cost`: how much is loaded, as text. `loaded`: bytes of all loads; infinite above MANY tasks.
+    `cost`: a text that says how much is loaded. `loaded`: the number of bytes loaded; infinite for more than MANY tasks.
     """
 
     sizes: str
@@ -95,10 +95,10 @@ class _Remedy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChunkedGather:
-    """A gather of known rows of a chunked table, and the workers that run its tasks.
+    """A gather of known row numbers from a chunked table, and the workers that run the tasks.
 
-    `positions`: the result of `AxisRule.resolve`. `threads`: number of each worker's threads. `local`: True if this process is
-    the worker.
+    `positions`: the result of `AxisRule.resolve`. `threads`: the number of threads per worker. `local`: True if this process
+    runs the tasks.
     """
 
     positions: NDArray[np.int64]
@@ -182,7 +182,7 @@ class ChunkedGather:
         return advice + how
 
     def _remedy(self, limit: int, chunk_rows: int, *, rechunk: bool = False) -> _Remedy | None:
-        """Return sizes that need at most `limit` bytes, or None. If possible, `compute` meets the limit, too.
+        """Return sizes with which a worker needs at most `limit` bytes, or None. If possible, `compute` meets the limit, too.
 
         `rechunk`: True if the table must first get chunks of `chunk_rows` rows.
         """
@@ -212,10 +212,10 @@ class ChunkedGather:
 
 
 def _sizes(limit: int, threads: int, chunk: int, row: int) -> tuple[int, int] | None:
-    """Return block_bytes and in_flight_bytes for which a worker needs at most `limit` bytes with any indices, or None.
+    """Return block_bytes and in_flight_bytes with which a worker needs at most `limit` bytes for any indices, or None.
 
-    `chunk`, `row`: bytes of the largest chunk, and of one of its rows. With blocks of b bytes in groups of f bytes, a worker
-    needs threads * max(chunk + min(f, chunk), 3 * b) + f bytes. A large f saves loads, but a quarter of the limit is left to
+    `chunk`, `row`: the bytes of the largest chunk and of a row. With blocks of b bytes in groups of f bytes, a worker needs
+    threads * max(chunk + min(f, chunk), 3 * b) + f bytes. A large f saves loads, but a quarter of the limit is left to
     the threads.
     """
     in_flight = limit - 2 * threads * chunk

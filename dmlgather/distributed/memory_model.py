@@ -30,9 +30,9 @@ KEPT_BYTES = 64 * 2**20
 class WorkerMemory(Record):
     """Estimated memory of one worker, in bytes.
 
-    Each thread either takes rows of the largest chunk or places the largest block. Meanwhile, the worker holds its share of one
-    group's rows. Not included: Python and its libraries, the memory to decode a chunk of a store, and the result (see
-    `ComputeMemory`).
+    Each thread either copies rows out of the largest chunk, or writes the rows of the largest block to the output. Meanwhile,
+    the worker holds its share of the rows that one group of blocks reads. Not included: Python and its libraries, the memory to
+    decode a chunk of a store, and the result (see `ComputeMemory`).
     """
 
     threads: int
@@ -114,7 +114,7 @@ class ComputeMemory(Record):
 
     @property
     def shortage(self) -> str:
-        """Part of a message: how much memory is available. Empty if that is enough."""
+        """Part of a message: how much memory is available. Empty if there is enough."""
         if self.available_bytes is None:
             return ""
         return f", more than the {amount(self.available_bytes)} that it can still have"
@@ -160,7 +160,7 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """Return the number of take, pick and place tasks in one column of chunks."""
+    """Return the number of take, pick and place tasks for chunks that differ only in the number along the axis."""
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups
@@ -168,10 +168,10 @@ def _tasks(routing: Routing) -> int:
 
 
 def _place_bytes(split: Split, row: int, trail: int, *, picked: bool) -> int:
-    """Return the bytes of a thread that places a block, without the output.
+    """Return the memory that a thread needs to place a block, in bytes, without the output.
 
-    `row`: bytes of one row of the widest chunk. `trail`: bytes of each contiguous piece of a row. `picked`: True if tasks
-    picked the rows of the block from those of its group; then the thread holds them, too.
+    `row`: the bytes of one row of the widest chunk. `trail`: the bytes of each contiguous piece of a row. `picked`: True if
+    a pick task has copied the rows of the block. The thread then holds these copies, too.
     """
     scattered = trail >= WIDE and int(split.lookup.max(initial=0)) < split.count
     copied = max(requests(split).values(), default=0) if scattered else split.count

@@ -46,9 +46,9 @@ def even(size: int, largest: int) -> tuple[int, ...]:
 
 
 def block_chunks(shape: Sequence[int], bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Chunks:
-    """Split an index array into blocks that each give at most `block_bytes` of output. Return their sizes along each dimension.
+    """Split an index array into blocks with at most `block_bytes` of output. Return the block sizes along each dimension.
 
-    `bytes_each`: output of one index. Leading dimensions are split first. Nothing is split if the output is empty.
+    `bytes_each`: the bytes of output for one index. Leading dimensions are split first. Nothing is split if the output is empty.
     """
     if not bytes_each * prod(shape):
         return tuple((size,) for size in shape)
@@ -85,7 +85,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Consecutive blocks that load each chunk only once. `rows`: the rows that at least one of the blocks reads."""
+    """Consecutive blocks that share one load of each chunk. `rows`: the rows that at least one of the blocks reads."""
 
     blocks: tuple[Block, ...]
     rows: Rows
@@ -93,7 +93,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The rows that each block of indices reads from each chunk. `row_bytes`: size of one row of the widest chunk."""
+    """The rows that each block of indices reads from each chunk. `row_bytes`: the bytes of one row of the widest chunk."""
 
     index_chunks: Chunks
     row_bytes: int
@@ -106,14 +106,14 @@ class Routing:
 
     @property
     def loads(self) -> Counter[int]:
-        """How often each chunk along the axis is loaded: once for each group that reads it."""
+        """How often each chunk along the axis is loaded: once for each group of blocks that reads it."""
         return Counter(chunk for group in self.groups for chunk in group.rows)
 
 
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """Split indices into blocks and groups, and find the rows that each reads. Negative positions are filled."""
+    """Split indices into blocks and groups, and find the rows that each block and group reads. Negative positions are filled."""
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
     blocks = [Block(cell.grid_index, split(positions[cell.slices], starts)) for cell in cells(index_chunks)]
@@ -124,7 +124,7 @@ def routing_of(
 
 
 def row_bytes(chunks: Chunks, axis: int, dtype: np.dtype[Any]) -> int:
-    """Return the bytes of one row of the widest chunk. A row has one coordinate along `axis`."""
+    """Return the size of one row of the widest chunk, in bytes. A row is a slice of one element along `axis`."""
     return prod(max(sizes, default=0) for sizes in replace_axis(chunks, axis)) * dtype.itemsize
 
 

@@ -43,7 +43,7 @@ EMBEDDED_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The tasks that compute a chunk, embedded as an argument in the task that needs it. A call runs them."""
+    """The tasks that compute a chunk, as an argument of the task that needs the chunk. A call runs the tasks."""
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
@@ -56,7 +56,10 @@ class Load:
 
 
 def loaded(payload: Any) -> Any:
-    """Return the chunk itself, or the chunk that a `Load` computes. The host waits for a chunk on a GPU."""
+    """Return the chunk for a task. `payload`: the chunk, or the `Load` that computes it.
+
+    The host waits until a GPU has written the chunk.
+    """
     chunk = payload() if isinstance(payload, Load) else payload
     arrays.wait(chunk, for_all=True)
     return chunk
@@ -106,7 +109,10 @@ def _persisted(graph: Any, rebuild: Callable[..., da.Array], *arguments: Any, **
 
 
 def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> da.Array:
-    """Return the dask array for the user. Its tasks must be decorated with `synchronised`."""
+    """Return the dask array that a caller gets. All tasks of `array` must be decorated with `synchronised`.
+
+    `refuse`: a function that raises MemoryLimitError if `compute` needs too much memory.
+    """
     result = _ResultArray(array.dask, array.name, array.chunks, meta=array._meta)
     result.refuse = refuse
     return result
@@ -115,8 +121,8 @@ def result_array(array: da.Array, refuse: Callable[[], None] | None = None) -> d
 class ChunkLoads:
     """The chunks of a dask array as arguments of tasks.
 
-    If only one task needs the tasks that compute a chunk, they are embedded in it (`Load`). Otherwise the argument is a
-    reference.
+    The tasks that compute a chunk are embedded in the task that needs the chunk (`Load`), unless other tasks need them, too.
+    Then the argument is a reference to the chunk.
     """
 
     def __init__(self, array: da.Array, grid_indices: Iterable[GridIndex]) -> None:
@@ -135,12 +141,12 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """The dependencies of a graph with these chunks: the array if `of` has returned a reference, otherwise nothing."""
+        """The arrays that a graph with these chunks depends on: the array if `of` has returned a reference, otherwise none."""
         return (self._array,) if self._depends else ()
 
 
 def _own_loads(array: da.Array, keys: list[Any]) -> dict[Any, Load]:
-    """Return a `Load` for each chunk that shares no task with another chunk, by the chunk's key."""
+    """Return a `Load` for each chunk that shares no task with another chunk. The keys are the keys of the chunks."""
     if not keys:
         return {}
     graph = convert_legacy_graph(ensure_dict(array.__dask_optimize__(array.__dask_graph__(), keys)))
@@ -173,7 +179,7 @@ def _closure(graph: Mapping[Any, GraphNode], key: Any) -> list[Any] | None:
 
 
 def _bytes_of(node: GraphNode) -> int:
-    """Return the bytes of a task's arguments, without the results of other tasks."""
+    """Return the size of a task's arguments in bytes. Results of other tasks do not count."""
     if isinstance(node, DataNode):
         in_memory = node.value.nbytes if hasattr(node.value, "__dlpack__") and hasattr(node.value, "nbytes") else 0
         return max(int(sizeof(node.value)), int(in_memory))
@@ -212,7 +218,10 @@ def as_table(table: Any) -> da.Array:
 
 
 def check_chunks(name: str, array: da.Array) -> None:
-    """Raise ValueError if the sizes of some chunks are unknown. Wait for a GPU, because dask's own tasks do not wait."""
+    """Raise ValueError if the sizes of some chunks are unknown.
+
+    Also wait until the GPU has done its work so far, because dask's own tasks do not wait.
+    """
     if any(math.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(
             f"{name} has chunks of unknown size ({array.chunks}), but the tasks depend on these sizes: call "

@@ -35,29 +35,35 @@ def split_indices(indices: Any, rule: AxisRule, starts: NDArray[np.int64], first
 
 
 def share(starts: NDArray[np.int64], *splits: Split) -> Rows:
-    """Return all rows that the blocks of a group read, by chunk."""
+    """Return all rows that a group of blocks reads, by chunk."""
     return union([block.rows for block in splits], starts)
 
 
 @synchronised
 def take_rows(payload: Any, axis: int, dtype: np.dtype[Any], rows: NDArray[Any]) -> Any:
-    """Copy the rows of a group out of a chunk. `payload`: see `loaded`. `dtype`: the type that the chunk must have."""
+    """Copy the rows that a group of blocks reads out of a chunk.
+
+    `payload`: the chunk, or the `Load` that computes it. `dtype`: the type that the chunk must have.
+    """
     return take(loaded(payload), axis, rows.astype(np.int64), dtype=dtype)
 
 
 def take_lazy(payload: Any, axis: int, dtype: np.dtype[Any], shared: Rows, chunk: int) -> Any:
-    """Copy the rows of a group out of a chunk. If the group reads none, return None without loading the chunk."""
+    """Copy the rows that a group of blocks reads out of a chunk. If there are none, return None without loading the chunk."""
     return take_rows(payload, axis, dtype, shared[chunk]) if chunk in shared else None
 
 
 @synchronised
 def pick_rows(taken: Any, axis: int, positions: NDArray[Any]) -> Any:
-    """Copy the rows of one block from the rows of its group. `positions`: their positions in `taken`."""
+    """Copy the rows of one block.
+
+    `taken`: the rows of the whole group of blocks. `positions`: the positions of the block's rows in `taken`.
+    """
     return take(taken, axis, positions.astype(np.int64))
 
 
 def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
-    """Return the rows of a chunk that one block reads, or None if it reads none. `taken`: the group's rows of the chunk."""
+    """Return the rows that one block reads from a chunk, or None. `taken`: the rows that the group of blocks reads from it."""
     if chunk not in block.rows:
         return None
     own = block.rows[chunk]
@@ -66,10 +72,10 @@ def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class OutputChunk:
-    """The facts that a task needs to make a chunk of the output.
+    """The chunk of the output that a task makes.
 
     `axis`: the first dimension of the output that comes from the indices. `like`: an example array of the table's library; None
-    if the rows show the library. `fill`: the bytes of one element.
+    if the task gets rows, which are arrays of this library. `fill`: the bytes of one element.
     """
 
     axis: int
@@ -88,9 +94,10 @@ def place_lazy(output: OutputChunk, block: Split, *pieces: Any) -> Any:
 
 @synchronised
 def place_rows(output: OutputChunk, lookup: NDArray[Any], *pieces: Any) -> Any:
-    """Make a chunk of the output from the rows that its block of indices reads.
+    """Make a chunk of the output from the rows that one block of indices reads.
 
-    `lookup`: see `Split`. `pieces`: the rows of each chunk that the block reads, in the order of the chunks.
+    `lookup`: the position of the row of each index, as in `Split`. `pieces`: the rows that the block reads from each chunk, in
+    the order of the chunks.
     """
     axis, trail = output.axis, output.shape[output.axis + lookup.ndim :]
     if 0 in output.shape:
