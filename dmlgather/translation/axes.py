@@ -20,7 +20,7 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 class AccessPattern:
     """The addresses that an operator reads, in elements: offset + sum of coordinate * stride + sum of index * lookup stride.
 
-    `lookups`: for each index per output element, the number of its valid values and its stride.
+    `lookups`: for each lookup, the number of valid indices and the lookup stride.
     """
 
     sizes: tuple[int, ...]
@@ -31,11 +31,12 @@ class AccessPattern:
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """An access pattern as a reshape of the tensor and a slice along each axis.
+    """A reshape of a tensor, and a slice along each axis, that read the elements of an access pattern.
 
-    `shape`: the shape of the reshape. It may leave out elements at the tensor's end. `windows`: the positions that are read or
-    that indices can select, for each axis. `dim_axes`: for each dimension of the pattern, the axis along which it moves; None
-    for a stride of 0. `lookup_axes`: the axis that each lookup indexes.
+    `shape`: the new shape. It may leave out elements at the tensor's end.
+    `windows`: for each axis, the positions that are read or that indices can select.
+    `dim_axes`: for each dimension of the pattern, the axis along which it moves; None for a stride of 0.
+    `lookup_axes`: for each lookup, the axis that it indexes.
     """
 
     shape: tuple[int, ...]
@@ -61,9 +62,9 @@ def map_to_axes(shape: tuple[int, ...], access: AccessPattern) -> AxisMap | None
 
 
 def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[int, ...]]:
-    """Yield the shape in which a packed tensor has the pattern's strides, if there is one.
+    """Yield the shape of a packed tensor that has the pattern's strides, if there is one.
 
-    For strides 12, 3 and 1, it is (n, 4, 3), with n just large enough for the last element that is read.
+    Example: for strides 12, 3 and 1, the shape is (n, 4, 3). n is just large enough for the last element that is read.
     """
     pairs = [*zip(access.sizes, access.strides, strict=True), *access.lookups]
     if any(size == 0 for size, _ in pairs):
@@ -80,7 +81,7 @@ def _shape_of_strides(elements: int, access: AccessPattern) -> Iterator[tuple[in
 
 @dataclass(slots=True)
 class _AxisAssignment:
-    """The search for an axis for each dimension and each lookup. `starts`: the first position along each axis."""
+    """A search that assigns an axis to each dimension and each lookup. `starts`: the first position along each axis."""
 
     shape: tuple[int, ...]
     access: AccessPattern
@@ -126,7 +127,7 @@ class _AxisAssignment:
         return False
 
     def _assign_lookup(self, limit: int, stride: int) -> bool:
-        """Choose an axis for a lookup. Axes without a dimension come first, then axes with exactly `limit` positions."""
+        """Choose an axis for a lookup. Prefer axes along which no dimension moves, then axes with exactly `limit` positions."""
         candidates = []
         for axis, (axis_stride, length) in enumerate(zip(self.strides, self.shape, strict=True)):
             window = self.windows.get(axis, Window(self.starts[axis], 1, 1))
@@ -160,7 +161,7 @@ def strided_copy(target: OnnxProgram, value: str, access: AccessPattern) -> str:
 
 
 def read_window(target: OnnxProgram, value: str, axis_map: AxisMap) -> str:
-    """Add a reshape and a slice that copy the elements of an `AxisMap`. The result has only its `used_axes`."""
+    """Add a reshape and a slice that copy the elements of an `AxisMap`. The result has only the `used_axes`."""
     tensor = target.type_of(value)
     count = prod(axis_map.shape)
     if count < prod(tensor.shape):
@@ -191,7 +192,7 @@ def arranged(target: OnnxProgram, value: str, dims: Sequence[int], sizes: Sequen
 
 
 def positions(access: AccessPattern) -> NDArray[Any]:
-    """Return the positions in the flattened tensor, as an array that broadcasts to the pattern's sizes."""
+    """Return the positions that a pattern reads in the flattened tensor, as an array that broadcasts to the pattern's sizes."""
     sizes = [size if stride else 1 for size, stride in zip(access.sizes, access.strides, strict=True)]
     if prod(sizes) > _MAX_POSITIONS:
         raise UntranslatableError(

@@ -39,7 +39,7 @@ def _gather(target: OnnxProgram, gathering: Gathering) -> str:
 
 
 def _gather_elements(target: OnnxProgram, gathering: Gathering) -> str:
-    """Add a GatherElements of the data, transposed to the order of the output."""
+    """Add a GatherElements. Before it, transpose the data to the order of the output's dimensions."""
     converted = gathering.converted([0], target.gather_elements_rule)
     dims = gathering.lookup_dims(0)
     order = [gathering.dim_of_axis.index(dim if dim in gathering.batch_dims else None) for dim in dims]
@@ -75,7 +75,7 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a gather of one window, as a Gather for each axis."""
+    """Add a Gather along each indexed axis, if there is a single window. Return None under RAISE."""
     plan = gathering.plan
     if plan.out_of_bounds is OutOfBounds.RAISE:  # each element of the window would be checked
         return None
@@ -97,7 +97,10 @@ def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
 
 
 def gather_by_positions(target: OnnxProgram, gathering: Gathering, access: AccessPattern) -> str:
-    """Compute positions in the flattened data, and add a Gather that reads them. Raises UntranslatableError."""
+    """Compute positions in the flattened data, and add a Gather that reads them.
+
+    Raises UntranslatableError under RAISE, and if there are too many positions.
+    """
     plan, dtype = gathering.plan, np.dtype(np.int64)
     if plan.out_of_bounds is OutOfBounds.RAISE:
         raise UntranslatableError(

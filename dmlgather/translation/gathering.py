@@ -69,7 +69,7 @@ class IndexConverter:
         return None if self.source is OutOfBounds.CLAMP else self.target.compute("equal", np.bool_, clamped, value)
 
     def _without_negative(self, value: str) -> str:
-        """Replace negative indices by the limit. The operator accepts negative indices, but raises for the limit."""
+        """Replace negative indices by the limit. The operator then raises an error for them, as the source does."""
         return self._where_negative(value, self._number(value, self.limits))
 
     def _where_negative(self, value: str, other: str) -> str:
@@ -82,7 +82,7 @@ class IndexConverter:
         return self._compute("minimum", value, self._number(value, last))
 
     def _cast(self, value: str, *, changes: bool) -> str:
-        """Cast the indices to a type of the operator. `changes`: True if arithmetic follows, which needs a wider type."""
+        """Cast the indices to a type of the operator. `changes`: True if arithmetic follows, which may need a wider type."""
         dtype = self.target.type_of(value).dtype
         largest = max([1, *self.limits, *self.wraps])
         if dtype.name in self.rule.types and (not changes or np.iinfo(dtype).max >= largest):
@@ -107,7 +107,10 @@ def _is_wide_enough(dtype: np.dtype[Any], indices: np.dtype[Any], largest: int) 
 
 @dataclass(frozen=True, slots=True)
 class IndexTuples:
-    """Index tuples for GatherND. `order`: the lookup of each component. `masks`: true for indices in range."""
+    """Index tuples for GatherND.
+
+    `order`: the number of the lookup for each component. `masks`: the names of masks that are true for indices in range.
+    """
 
     order: list[int]
     value: str
@@ -118,9 +121,13 @@ class IndexTuples:
 class Gathering:
     """A plan in a form for ONNX's gather operators: each output dimension and each lookup moves along one axis of the data.
 
-    The plan writes a packed output, outermost dimension first. `data`, `indices`: names of values. `dim_of_axis`,
-    `lookup_of_axis`: the output dimension and the lookup that move along each axis of the data. An axis has both if each index
-    is the start of a window.
+    The plan writes a packed output, outermost dimension first.
+
+    `data`, `indices`: the names of the values.
+    `dim_of_axis`: for each axis of the data, the output dimension that moves along it, or None.
+    `lookup_of_axis`: for each axis of the data, the lookup that indexes it, or None.
+
+    An axis has both a dimension and a lookup if each index is the start of a window.
     """
 
     target: OnnxProgram
@@ -132,7 +139,7 @@ class Gathering:
 
     @classmethod
     def of(cls, target: OnnxProgram, plan: IndexPlan, axis_map: AxisMap, data: str, indices: str) -> Gathering:
-        """Return the gather from `data`, which `read_window` has reshaped and sliced for `axis_map`."""
+        """Return the Gathering of a plan. `data`: the name of the result of `read_window` for `axis_map`."""
         dims = {axis: dim for dim, axis in enumerate(axis_map.dim_axes) if axis is not None}
         lookups = {axis: number for number, axis in enumerate(axis_map.lookup_axes)}
         by_axis = (tuple(numbers.get(axis) for axis in axis_map.used_axes) for numbers in (dims, lookups))
@@ -173,7 +180,7 @@ class Gathering:
         return replace(self, plan=replace(self.plan, lookups=tuple(lookups)))
 
     def tuple_order(self) -> list[int] | None:
-        """Return the order in which the lookups' indices are consecutive components of index tuples, or None."""
+        """Return the lookups in the order of components, if the indices in memory form index tuples. Otherwise return None."""
         lookups = self.plan.lookups
         order = sorted(range(len(lookups)), key=lambda number: lookups[number].index_offset)
         offsets = [lookups[number].index_offset for number in order]
@@ -182,9 +189,9 @@ class Gathering:
         return order if equal_strides and len(steps) <= 1 and 0 not in steps else None
 
     def converted(self, numbers: Sequence[int], rule: IndexRule, *, components: bool = False) -> ConvertedIndices:
-        """Convert the indices of lookups with equal index strides.
+        """Convert the indices of one lookup, or of several lookups with equal index strides.
 
-        `components`: True appends a dimension with one component for each lookup. False needs a single lookup.
+        `components`: True to append a dimension with one component for each lookup. With False, there must be one lookup.
         """
         lookups = [self.plan.lookups[number] for number in numbers]
         first, dims = lookups[0], self.lookup_dims(numbers[0])
@@ -226,12 +233,15 @@ class Gathering:
         return strided_copy(self.target, value, AccessPattern(tuple(sizes), strides, place))
 
     def with_all_dims(self, value: str, dims: Sequence[int]) -> str:
-        """Reshape a value to all output dimensions. Those that are not in `dims` get size 1."""
+        """Reshape a value to the rank of the output. Dimensions that are not in `dims` get size 1."""
         sizes = [size if dim in dims else 1 for dim, size in enumerate(self.sizes)]
         return self.target.reshaped(value, sizes)
 
     def finish(self, result: str, dims: Sequence[int], masks: Sequence[str] = ()) -> str:
-        """Transpose and broadcast a result with the output dimensions `dims`. Fill elements where a mask is false."""
+        """Transpose and broadcast a result to the shape of the output. Fill elements where a mask is false.
+
+        `dims`: the output dimension for each dimension of the result.
+        """
         result = arranged(self.target, result, dims, self.sizes)
         if not masks:
             return result

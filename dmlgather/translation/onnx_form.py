@@ -23,7 +23,7 @@ from dmlgather.translation.onnx_operators import UntranslatableError
 def clamps(graph: IndexGraph) -> dict[str, Step]:
     """Find pairs of steps minimum(maximum(x, low), high). Each pair becomes one Clip.
 
-    Return the maximum's step by the name of the minimum's output. No other step reads these maxima.
+    Return the step maximum(x, low) of each pair, by the name of the pair's output. No other step reads the maximum.
     """
     uses = Counter([*(name for step in graph.steps for name in step.inputs), *graph.outputs])
     makers, maxima = graph.makers, {}
@@ -121,7 +121,7 @@ class OnnxForm:
         self.nodes.append(helper.make_node(operator, inputs, outputs, name=f"{operator} {len(self.nodes)}", **attributes))
 
     def integers(self, values: Sequence[int]) -> str:
-        """Return the name of an int64 constant of shape [n]. It is added if there is none yet."""
+        """Return the name of an int64 constant of shape [n]. Equal values share one constant."""
         key = tuple(values)
         if key not in self._integers:
             array = np.array(values, np.int64)

@@ -26,10 +26,10 @@ class UntranslatableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """An ONNX operator's rules for indices.
+    """The indices that an ONNX operator accepts.
 
-    `raises`: if False, the operator does not check indices, so they must be in range. `wraps`: True if negative indices count
-    from the end. `types`: in order of preference.
+    `raises`: True if the operator raises an error for indices out of range; if False, they must be in range. `wraps`: True if
+    negative indices count from the end. `types`: the names of the allowed data types, in order of preference.
     """
 
     raises: bool
@@ -60,17 +60,17 @@ class OnnxProgram:
 
     @property
     def gather_rule(self) -> IndexRule:
-        """Gather's rules at this opset."""
+        """The indices that Gather accepts at this opset."""
         return IndexRule(raises=True, wraps=self.opset >= 11, types=("int32", "int64"))
 
     @property
     def gather_elements_rule(self) -> IndexRule:
-        """GatherElements' rules."""
+        """The indices that GatherElements accepts."""
         return IndexRule(raises=True, wraps=True, types=("int32", "int64"))
 
     @property
     def gather_nd_rule(self) -> IndexRule:
-        """GatherND's rules."""
+        """The indices that GatherND accepts."""
         return IndexRule(raises=True, wraps=True, types=("int64",))
 
     # Gathers, slices and block operators.
@@ -139,7 +139,7 @@ class OnnxProgram:
         return self.graph.constant(array.reshape(-1)[0] if equal else array)
 
     def compute(self, operator: str, dtype: Any, *values: str) -> str:
-        """Add elementwise arithmetic. `operator`: an operator of `Elementwise`. `dtype`: the result's."""
+        """Add elementwise arithmetic. `operator`: the operator of an `Elementwise`. `dtype`: the data type of the result."""
         constants = [array for value in values if (array := self.graph.known(value)) is not None]
         if len(constants) == len(values):
             return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))
@@ -152,7 +152,7 @@ class OnnxProgram:
         return self.compute("cast", dtype, value)
 
     def reshaped(self, value: str, shape: Sequence[int]) -> str:
-        """Add a reshape. A reshape of a reshape reads the first one's input."""
+        """Add a reshape. If `value` is the result of a reshape, the new reshape reads the input of the old one."""
         constant = self.graph.known(value)
         if constant is not None:
             return self.graph.constant(constant.reshape(shape))
@@ -170,7 +170,7 @@ class OnnxProgram:
         return self.graph.transposed("transpose", value, order)
 
     def selected(self, valid: str, value: str, fill: bytes) -> str:
-        """Select `value` where `valid` is true, and the bytes `fill` of one element elsewhere."""
+        """Add a Where: `value` where `valid` is true, and the fill value elsewhere. `fill`: the bytes of the fill value."""
         tensor = self.type_of(value)
         constant = self.graph.constant(np.frombuffer(fill, tensor.dtype).reshape(()))
         return self.graph.elementwise("where", "where", tensor.dtype, valid, value, constant)

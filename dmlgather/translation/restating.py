@@ -22,12 +22,12 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 
 def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
-    """Add a problem in the first way of `RULES` that fits. Raises TypeError or ValueError if none does."""
+    """Add ONNX operators for a problem, by the first function in `RULES` that can. Raises TypeError or ValueError if none can."""
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
 def _same_operator(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add the operator itself, if it is ONNX's and does the same at this opset."""
+    """Add the operator of the problem, if it is an ONNX operator with the same result at this opset."""
     with suppress(TypeError, ValueError):
         own = target.at_opset(problem)
         if own is not None and (own is problem or canonicalise(own.plan()) == canonicalise(problem.plan())):
@@ -46,14 +46,14 @@ def _view(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str |
 
 
 def _slice(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str | None:
-    """Add a Slice with clamped bounds, because onnx's reference evaluator treats others as NumPy does."""
+    """Add a Slice with clamped bounds. For bounds out of range, onnx's reference evaluator follows NumPy instead of ONNX."""
     if not isinstance(problem, WindowProblem):
         return None
     return target.reshaped(sliced(target, values[0], problem.windows), problem.output.shape)
 
 
 def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
-    """Add a constant, if no data are read: an empty output without index checks, or only fill values."""
+    """Add a constant if the output depends on no input: it is empty and no index is checked, or it has only fill values."""
     plan, output = _element_plan(problem), problem.output
     if plan.empty and not plan.index_reach:
         return target.graph.constant(np.empty(output.shape, output.dtype))
@@ -102,7 +102,7 @@ RULES: tuple[Callable[[OnnxProgram, Problem, Sequence[str]], str | None], ...] =
 
 
 def _element_plan(problem: Problem) -> IndexPlan:
-    """Return the problem's plan in elements of its data type."""
+    """Return the problem's plan, with the element size of the problem's data type."""
     return narrow(problem.plan(), problem.data.dtype.itemsize)
 
 
@@ -148,7 +148,7 @@ def to_onnx_operators(graph: IndexGraph, opset: int) -> IndexGraph:
 
 
 def _rename_outputs(graph: IndexGraph, new_names: Sequence[str]) -> IndexGraph:
-    """Rename the outputs, except inputs and constants. Other values with the same names get new ones."""
+    """Give new names to the outputs that are neither inputs nor constants. Rename other values that have such a name."""
     makers, outputs = graph.makers, dict(zip(graph.outputs, new_names, strict=True))
     names = {value: name for value, name in outputs.items() if value in makers}
     for value in graph.types:

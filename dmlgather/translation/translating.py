@@ -108,9 +108,9 @@ class Translation:
     `opset`: the version of ONNX's operators in the model.
     `form`: the model as an onnx.ModelProto, or None if ONNX has no equivalent.
     `steps`: the model's operators in words, in order.
-    `graph`: the model as a graph of ONNX problems, or None if ONNX has no equivalent.
+    `graph`: the model as a graph of ONNX operator calls, or None if ONNX has no equivalent.
     `reason`: the reason why `form` is None; empty if there is a model.
-    `initial`: initial values of the source's inputs, by name. They are initializers in the model.
+    `initial`: the initial values of inputs of the source, by name. The model stores them as initializers.
     """
 
     source: IndexGraph
