@@ -60,10 +60,10 @@ def write(file: Path, baseline: Baseline, made_from: Iterable[Path]) -> None:
 
 
 def compared(report: CheckReport, file: Path, baseline: Baseline) -> CheckReport:
-    """Return a report with known findings marked, and with the vanished ones.
+    """Mark the findings that the baseline knows, and list the baseline's entries that have vanished.
 
-    If the baseline counts n equal findings, the first n open ones become known. A finding of the baseline has vanished if the
-    report does not have it, and its file was checked completely or no longer exists.
+    If the baseline counts n equal findings, the first n open findings become known. An entry has vanished if the report has no
+    such finding, and the file was checked completely or no longer exists.
     """
     remaining = _counts(baseline)
     is_complete = _complete_files(report, file)
@@ -97,7 +97,7 @@ def _with_known(checked: FileReport, folder: str, remaining: Counter[Fingerprint
 def renewed(report: CheckReport, file: Path, old: Baseline | None) -> Baseline:
     """Return a new baseline with all findings of the report that are not ignored.
 
-    `old` entries of files that were not checked completely are kept.
+    Old entries stay if the check did not cover the file completely.
     """
     folder = str(file.parent)
     counts: Counter[Fingerprint] = Counter()

@@ -69,7 +69,7 @@ class FileReport(Record):
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Return the findings in groups: findings with the same cause. Each finding is in one group."""
+        """Group findings with the same cause. Each finding is in one group."""
         return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
@@ -111,7 +111,7 @@ class Summary(Record):
 
 
 class Verdicts(Record):
-    """The number of nodes of ONNX models with each verdict."""
+    """Counts of nodes in ONNX models, by verdict."""
 
     decided: int
     """The number of nodes that DirectML can express at the level, whatever their unknown sizes are."""
@@ -142,7 +142,7 @@ class Verdicts(Record):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The numbers that reports show, by name. Each node is counted in one of them."""
+        """The six counts that reports show, by field name. Together they count each node once."""
         numbers = self.model_dump()
         return {name: numbers[name] for name in ("decided", "conditional", "undecided", "host", "refused", "unreached")}
 
@@ -213,7 +213,7 @@ class CheckReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def verdicts(self) -> Verdicts:
-        """Return the number of nodes of ONNX models with each verdict."""
+        """Return the counts of nodes in ONNX models, by verdict."""
         return verdicts(node for file in self.files for node in file.nodes)
 
     @computed_field  # type: ignore[prop-decorator] # as above
@@ -236,7 +236,7 @@ class CheckReport(Record):
 
 
 def verdicts(nodes: Iterable[CheckedNode]) -> Verdicts:
-    """Count nodes by their verdicts."""
+    """Count nodes by verdict."""
     nodes = tuple(nodes)
     counts = Counter((node.verdict, bool(node.provided)) for node in nodes)
     totals = {verdict: counts[verdict, False] + counts[verdict, True] for verdict in Verdict}

@@ -38,7 +38,8 @@ NO_IR = (
 class CheckOptions(NamedTuple):
     """Options for the check of one file.
 
-    `allow_outside`: a model may name files outside its folder. `include_host`: also judge nodes that only compute shapes.
+    `allow_outside`: True if a model may name files outside its folder.
+    `include_host`: True to judge nodes that only compute shapes, too.
     """
 
     allow_outside: bool = False
@@ -118,7 +119,7 @@ def _by_place(problem: FileProblem) -> tuple[bool, int, int]:
 
 
 def _reported(findings: Iterable[LocatedFinding], *, named: bool = False) -> tuple[ReportedFinding, ...]:
-    """Convert findings. `named`: their subjects may be lines of a program."""
+    """Convert findings. `named`: True if a subject may be a line of a program ("src/rows.cpp:12")."""
     reported = map(ReportedFinding.of_located, findings)
     return tuple(map(_with_program_line, reported) if named else reported)
 

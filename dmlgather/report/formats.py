@@ -85,9 +85,9 @@ def _run(report: CheckReport, folder: str) -> Any:
 
 
 def _result(findings: Sequence[ReportedFinding], report: CheckReport, folder: str) -> Any:
-    """Return the SARIF result for findings with the same cause.
+    """Return one SARIF result for all findings with the same cause.
 
-    Code scanning shows only one location, that of the first finding. The others are related locations.
+    Its location is the first finding, because code scanning shows only one. The other findings are related locations.
     """
     from pydantic_sarif import model as sarif
 
@@ -144,7 +144,7 @@ def _notifications(level: str, items: Iterable[FileProblem | UnusedIgnore], fold
 
 
 def _shown(item: ReportedFinding | FileProblem | UnusedIgnore) -> tuple[str, int | None, int | None]:
-    """Return the place to show. For a dumped descriptor, it is in the program that creates it."""
+    """Return the file, line and column to show. If a descriptor is named after a source line, return this line instead."""
     created = item.created if isinstance(item, ReportedFinding) else ProgramLine.of(getattr(item, "subject", ""))
     return (item.file, item.line, getattr(item, "column", None)) if created is None else (created.file, created.line, None)
 
@@ -161,9 +161,9 @@ def _location(file: str, line: int | None, column: int | None, folder: str, name
 
 
 def junit_lines(report: CheckReport) -> Iterator[str]:
-    """Yield the report as a JUnit suite.
+    """Yield the report as a JUnit test suite.
 
-    Findings that fail the check are failures, and problems are errors. All other findings are output.
+    Findings that fail the check become failures, problems become errors, and all other findings become system-out text.
     """
     from junitparser import JUnitXml, TestSuite
 
@@ -332,7 +332,7 @@ class Output(NamedTuple):
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """Return the outputs, with one for standard output last. Raise ValueError for two formats in one place."""
+    """Return the outputs to files, then one to standard output. Raise ValueError if two formats go to the same place."""
     files: dict[Path | None, Output] = {}
     for output in outputs:
         first = files.setdefault(output.file, output)

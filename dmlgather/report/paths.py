@@ -63,14 +63,14 @@ _PROGRAM_LINE = re.compile(
 def program_line(name: str) -> tuple[str, int] | None:
     """Split a descriptor's name such as "src/rows.cpp:12" into file and line.
 
-    Return None for "net.weight:7" (no source file) and "see rows.cpp:12" (a space before the first slash).
+    Return None for "net.weight:7" (not a source file) and "see rows.cpp:12" (a space in the first folder or file name).
     """
     match = _PROGRAM_LINE.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
 
 def program_file(name: str) -> str | None:
-    """Return a source file's name with slashes, relative inside the current folder.
+    """Return a source file's name with slashes. Inside the current folder, it becomes a relative path.
 
     Return None for a path with a Windows drive on another system.
     """
@@ -107,7 +107,7 @@ class Patterns:
         return patterns
 
     def match(self, file: str) -> bool:
-        """Return True if a file matches. The last matching pattern decides, and "!" excludes the file again."""
+        """Return True if a file matches. The last matching pattern decides: if it begins with "!", the result is False."""
         name = relative(file, self._folder)
         return name is not None and self._spec.match_file(name)
 

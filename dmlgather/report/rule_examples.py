@@ -10,7 +10,7 @@ _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
 def shared_example(section: str, page: str) -> str:
-    """Return the last JSON block before a section, which the section's diffs change."""
+    """Return the last JSON block before a section. The diffs in the section change this example."""
     found = _JSON.findall(page.partition(section)[0])
     if not found:
         raise ValueError("the page has no example before the section")
@@ -18,9 +18,10 @@ def shared_example(section: str, page: str) -> str:
 
 
 def written_out(section: str, page: str) -> str:
-    """Return a section with two documents in place of each diff: one that breaks the rule, and the fixed one.
+    """Replace each diff in a section by two documents: one that breaks the rule, and the fixed one.
 
-    A diff that begins with "{" or "<" is a whole document. Other lines replace those of the shared example with the same key.
+    A diff that begins with "{" or "<" is a whole document. The lines of other diffs replace lines of the shared
+    example with the same key.
     """
 
     def documents(match: re.Match[str]) -> str:
@@ -42,6 +43,6 @@ def written_out(section: str, page: str) -> str:
 
 
 def _key(line: str) -> str:
-    """Return the key at the start of a line of JSON, or the type of a command."""
+    """Return what identifies a line of JSON: the key at its start, the value of "type", or the whole line."""
     match = _KEY.match(line)
     return line if match is None else match[1] or match[2]

@@ -64,7 +64,7 @@ class FolderFiles:
 def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
     """Search a folder for files to check.
 
-    If patterns leave no file, those that match the whole folder are dropped, because the user has named it.
+    If patterns leave no file, patterns that match the whole folder are dropped, because the user has named this folder.
     """
     result = _search(folder, excluded)
     if result.files or not result.left_out:
@@ -73,7 +73,7 @@ def search(folder: Path, excluded: Patterns | None = None) -> FolderFiles:
 
 
 def _search(folder: Path, excluded: Patterns | None, named: bool = False) -> FolderFiles:
-    """Search a folder once. `named`: drop patterns of .gitignore files that match the whole folder."""
+    """Search a folder once. `named`: True to drop patterns of .gitignore files that match the whole folder."""
     result, start = FolderFiles(), absolute(folder)
     inherited = {start: _rules_above(start)}
     for directory, folders, names in os.walk(folder, onerror=result.problems.append):
@@ -113,7 +113,7 @@ def _reason_to_skip(path: str, name: str, rules: Sequence[_Rules]) -> str | None
 
 
 def _ignored(path: str, rules: Sequence[_Rules]) -> bool:
-    """Return True if git ignores a path. It ends in "/" for a folder."""
+    """Return True if git ignores a path. The path of a folder must end in "/"."""
     for rule in reversed(rules):
         include = rule.spec.check_file(path[len(rule.folder) :].replace(os.sep, "/").lstrip("/")).include
         if include is not None:
@@ -129,7 +129,7 @@ class _Rules(NamedTuple):
 
     @classmethod
     def of(cls, folder: str, above: Iterable[_Rules]) -> list[_Rules]:
-        """Return the patterns for a folder: those from `above`, then its own."""
+        """Return the patterns from `above`, then the patterns of the folder itself."""
         return [*above, *(cls(folder, spec) for name in IGNORE_FILES for spec in _read(os.path.join(folder, name)))]  # noqa: PTH118
 
 
@@ -229,7 +229,7 @@ def _listed(path: Path, excluded: Patterns | None, note: Note) -> _PathFiles:
 
 @dataclass
 class _ReportFiles:
-    """The reports on files, in the order of the command. `results`: all reports, by absolute path."""
+    """The reports on files, in the order of the paths in the command. `results`: the report on each file, by absolute path."""
 
     level: FeatureLevel
     skip_others: bool
@@ -267,9 +267,9 @@ class _ReportFiles:
 
 
 def ignoring(report: CheckReport, loaded: LoadedConfiguration, checked: Sequence[Path]) -> CheckReport:
-    """Return the report with ignored findings and unused ignore entries.
+    """Mark the ignored findings of a report, and list the unused ignore entries.
 
-    An entry is unused only if the check covered all its files without problems. Otherwise another run may need it.
+    An entry counts as unused only if the check covered all files of the entry. Otherwise another run may need it.
     """
     entries = [_IgnoreEntry(loaded, number) for number in range(len(loaded.configuration.ignore))]
     files = tuple(_with_ignored(file, entries) for file in report.files) if entries else report.files
@@ -308,7 +308,7 @@ class _IgnoreEntry:
         return self._patterns is None or self._patterns.match(file)
 
     def is_complete(self, report: CheckReport, checked: Iterable[Path]) -> bool:
-        """Return True if the check covered all files of the entry, at least one, without problems."""
+        """Return True if the check covered every file of the entry without problems. There must be at least one file."""
         files = [file for file in report.files if self.covers(file.file)]
         whole = all(any(relative(root, str(path)) is not None for path in checked) for root in self._roots)
         return whole and bool(files) and not any(file.problems for file in files)
@@ -316,9 +316,10 @@ class _IgnoreEntry:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a check: the command's options, and the configuration (`loaded`), which they override.
+    """The settings of a check. Options of the command override the configuration file (`loaded`).
 
-    None: the option was not given. `write_baseline`: the file for all findings. Others: see `check_paths`.
+    Except for `jobs`, None means that the option was not given. `write_baseline`: the file to write all findings to. Other
+    settings are explained in `check_paths`.
     """
 
     loaded: LoadedConfiguration | None = None
@@ -341,7 +342,7 @@ class Settings:
         return self.loaded.configuration if self.loaded else Configuration()
 
     def complete_outputs(self) -> tuple[Output, ...]:
-        """Return the outputs, standard output last. Raise ValueError for two formats in one place."""
+        """Return the outputs to files, then one to standard output. Raise ValueError if two formats go to the same place."""
         if self.outputs or self.loaded is None:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
@@ -378,7 +379,7 @@ class Settings:
         return self.configuration.provider if self.provider is None else self.provider
 
     def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield messages about levels that are too low for the provider, with their keys in the configuration."""
+        """Yield a configuration key and a message for each feature level too low for the provider. An option's key is ()."""
         if self._provider is None:
             return
         stated = self.configuration.levels.items()
@@ -390,7 +391,7 @@ class Settings:
                 yield keys, f"expected {LEAST_LEVEL} or newer, which {self._provider} needs, got {level}"
 
     def _compared(self, report: CheckReport, old: Baseline | None) -> CheckReport:
-        """Compare the report with the new baseline, or else with the old one."""
+        """Mark the findings in the new baseline. If the check writes none, mark the findings in the old one."""
         from dmlgather.report import baseline as baselines
 
         if self.write_baseline is not None:

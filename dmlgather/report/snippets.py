@@ -45,7 +45,7 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """Shorten a line to the part around a column. Return it, and the number of terminal columns before the column.
+    """Shorten a line to the text around a column. Return the text, and how many terminal columns precede the column.
 
     The time does not depend on the length of the text. `column`: from 1, in characters. `width`: in terminal columns.
     """
@@ -60,9 +60,9 @@ def cut(text: str, column: int, width: int) -> tuple[str, int]:
 
 
 def _fitting(parts: Sequence[str], room: int, more: bool) -> list[str]:
-    """Return the first parts that fit into `room` terminal columns, and CUT if others remain.
+    """Return the first parts that fit into `room` terminal columns. Append CUT if the text goes on.
 
-    `more`: the text goes on after `parts`.
+    `more`: True if the text goes on after `parts`.
     """
     if not more and _cells(parts) <= room:
         return list(parts)
@@ -148,7 +148,7 @@ def problem_block(problem: FileProblem, source: SourceLines, width: int) -> Iter
 
 
 def headed(start: str, text: str, width: int) -> Iterator[str]:
-    """Wrap a text after `start`. Longer words are broken behind slashes and dots."""
+    """Wrap a text after `start`. Words longer than a line are split after slashes and dots."""
     line, behind = printable(start), " " * 2
     for word in printable(text).split(" "):
         glue = " "
@@ -161,13 +161,13 @@ def headed(start: str, text: str, width: int) -> Iterator[str]:
 
 
 def _parts(word: str, longest: int) -> Iterator[str]:
-    """Break a word behind slashes and dots into pieces of at most `longest` characters."""
+    """Split a long word after slashes and dots, and into pieces of at most `longest` characters."""
     for part in [word] if len(word) <= longest else _PART.findall(word):
         yield from (part[first : first + longest] for first in range(0, len(part) or 1, longest))
 
 
 def common(findings: Sequence[ReportedFinding]) -> ReportedFinding:
-    """Return the first finding, changed to stand for all findings of its cause."""
+    """Return one finding for a whole group: the first. Texts that differ between the findings end in AT_FIRST."""
     first = findings[0]
     if len(findings) == 1:
         return first
@@ -189,9 +189,9 @@ def labelled(label: str, texts: Iterable[str], width: int, hang: int = 0) -> Ite
 
 
 def wrapped(text: str, width: int, start: str = "", behind: int | None = None) -> list[str]:
-    """Wrap a text after `start`. Long words and names with values ("starts {0}") are not broken.
+    """Wrap a text after `start`, without splitting long words or names with values ("starts {0}").
 
-    `behind`: the indent of continued lines.
+    `behind`: the indent of all lines but the first.
     """
     text = printable(text)
     if len(start) + len(text) <= width:

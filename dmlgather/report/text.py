@@ -39,7 +39,7 @@ class NodeListing(enum.Enum):
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """Return a model's findings about no single node, and those of each node."""
+    """Separate the findings about nodes from all others. Return the others, then the findings by node."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -48,7 +48,7 @@ def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[Rep
 
 
 def heading(file: FileReport) -> str:
-    """Return a line with an ONNX model's opsets, and its nodes by operator and verdict."""
+    """Return one line about an ONNX model: its opsets, and how many nodes have each operator and verdict."""
     operators = [node.operator for node in file.nodes]
     family = ", ".join(f"{operators.count(name)} {name}" for name in dict.fromkeys(sorted(operators)))
     counts = verdicts(file.nodes)
@@ -62,7 +62,7 @@ def heading(file: FileReport) -> str:
 
 
 def _opsets(file: FileReport) -> str:
-    """Return the versions of the operator sets that nodes use. Exporters often import others."""
+    """Return the opset version of each domain that nodes use. Imported but unused domains are left out."""
     used = {"", *(name.rpartition(".")[0] for name in file.others)}
     opsets = [
         f"{printable(domain)} {version}".strip() for domain, version in sorted(file.opsets.items()) if printable(domain) in used
@@ -141,7 +141,7 @@ class ShortNames:
         self._free = (name for number in count(1) if (name := f"s{number}") not in words)
 
     def text(self, text: str) -> str:
-        """Replace the long names of sizes in a text. Names in quotes are tensors, and stay."""
+        """Replace the long names of sizes in a text. Names in quotes stay, because they name tensors."""
         names = sorted((name for name in self._long if name in text), key=len, reverse=True)
         return re.sub("|".join(map(_whole_name, names)), lambda match: self._short_name(match[0]), text) if names else text
 
@@ -288,7 +288,7 @@ class _ModelText:
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """Yield lines for all nodes, or only for refused and unknown ones without shown findings."""
+        """Yield lines about all nodes if the listing is ALL, else about refused and unknown nodes without a shown finding."""
         shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown
@@ -296,7 +296,7 @@ class _ModelText:
                 yield from self.wrapped(self.node(node))
 
     def block(self, merged: ReportedFinding, findings: Sequence[ReportedFinding], width: int) -> Iterator[str]:
-        """Yield a cause as a block of lines, with its nodes. `merged`: stands for all `findings`."""
+        """Yield the lines about one cause: a summary, then the nodes. `merged`: one finding that summarizes all `findings`."""
         room, named = width - INDENT, self.listed is NodeListing.NONE
         yield from snippets.block(merged, self.source, room, places=len(findings), named=named)
         if merged.status is FindingStatus.OPEN:
@@ -364,7 +364,7 @@ def lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG, width: i
 
 
 def concise_lines(report: CheckReport, listed: NodeListing = NodeListing.WRONG) -> Iterator[str]:
-    """Yield the same report with one line for each cause, without source lines."""
+    """Yield the report as text in short form: one line for each cause, without source lines."""
     for file in report.files:
         yield from map(printable, model_lines(file, listed) if file.kind == "onnx" else map(snippets.line, _shown(file)))
 
