@@ -105,7 +105,7 @@ ON_DIRECTML = (ProviderVerdict.FUSED, ProviderVerdict.SINGLE, ProviderVerdict.AD
 
 
 def _of_provider(finding: Finding, found: Provided | None, place: str) -> Finding:
-    """Return a finding, as a note if it does not matter for the provider."""
+    """Lower the severity of a finding to NOTE if the provider runs the node nevertheless."""
     node = found.nodes.get(place) if found else None
     if node is not None and node.verdict in ON_DIRECTML and finding.code == "EXP302":
         none = f"none is needed for {Provider.ONNXRUNTIME_DIRECTML}, which knows {finding.path} when the node runs"

@@ -204,7 +204,7 @@ class ProviderNode(Record):
 
 
 class ProviderSummary(Record):
-    """How many nodes of a model the provider runs where. Each count is a number of judged nodes, except `parts`."""
+    """Counts of the judged nodes in a model, by what the provider does with them. `parts` counts parts of the graph instead."""
 
     provider: Provider
     """The provider."""
@@ -372,7 +372,8 @@ class CheckedModel:
     """The result of `check_model`.
     `others`: the number of nodes without a verdict, by operator.
     `problems`: the reason why the file cannot be read, otherwise empty.
-    `calls`, `symbols`: the nodes with known types and sizes, and the names of unknown sizes, by place.
+    `calls`: the nodes with known types and sizes, by place.
+    `symbols`: the names of unknown sizes, by place.
     """
 
     file: str

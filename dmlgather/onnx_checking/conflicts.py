@@ -25,8 +25,9 @@ Claim = tuple[str, Range]
 
 
 def reconciled(verdicts: Verdicts, sizes: Sizes, judge_clamped: Callable[[ModelNode], Judgement]) -> Verdicts:
-    """Judge conflicting nodes a second time, and return all nodes. The first judgement requires bounds within their axes; the
-    second does not, because ONNX clamps bounds. It replaces the first if DirectML still takes the node.
+    """Judge nodes with contradictory conditions a second time. Return the verdicts on all nodes.
+    The first judgement requires that slice bounds lie within the axis. The second allows all bounds, because ONNX clamps them.
+    The second judgement replaces the first only if DirectML takes the node.
     """
     clamped: set[str] = set()
     while conflicting := {place for _, pairs in _pairs(verdicts, sizes) for pair in pairs for place, _ in pair} - clamped:
@@ -52,7 +53,7 @@ def conflicts(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Finding]]
 
 
 def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[Claim, Claim]]]]:
-    """Yield each symbol with contradictory conditions, and the pairs that contradict each other."""
+    """Yield each symbol with contradictory conditions, and the pairs of contradictory conditions."""
     of_symbol: dict[str, list[Claim]] = {}
     for symbol, claim in _claims(verdicts, sizes):
         of_symbol.setdefault(symbol, []).append(claim)
@@ -66,7 +67,7 @@ def _pairs(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, list[tuple[C
 
 
 def _claims(verdicts: Verdicts, sizes: Sizes) -> Iterator[tuple[str, Claim]]:
-    """Yield each node's ranges of symbols, without made-up symbols such as "data[0]", which no other node has."""
+    """Yield each symbol and the range that a node requires. Made-up symbols such as "data[0]" are left out."""
     for node, judgement in verdicts:
         if judgement.verdict is Verdict.TAKEN and judgement.within is not None and judgement.conditions:
             names = chain.from_iterable((*(value.type.shape or ()), *value.names) for value in node.inputs)

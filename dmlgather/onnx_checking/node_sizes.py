@@ -34,7 +34,7 @@ def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
 
 
 def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
-    """Return the sizes of a node and its operator's constraints on them. TypeError or ValueError for an ill-formed node."""
+    """Return a node's sizes, and what the operator requires of them. TypeError or ValueError for an ill-formed node."""
     shapes = {role: shape for role, value in node.arrays.items() if (shape := shape_of(node, role, value)) is not None}
     axes = tuple(_sliced_axes(node, shapes["data"])) if node.proto.op_type == "Slice" and "data" in shapes else ()
     units = _block_units(node, shapes.get("data", ()))
@@ -105,7 +105,7 @@ def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[K
 
 
 def _block_units(node: ModelNode, data: Named) -> dict[KnownSize, int]:
-    """Return the unknown sizes that must be multiples of a number, with this number."""
+    """Return each unknown size that must be a multiple of a number, such as the block size, with this number."""
     operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(node.proto.op_type)
     blocksize = node.integers.get("blocksize", 0)
     units = operator.units(blocksize) if operator and blocksize > 0 else {}

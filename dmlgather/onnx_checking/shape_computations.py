@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Use(IntEnum):
-    """The use of a value's elements. The largest use counts."""
+    """Who needs the elements of a value. Of several uses, the largest counts."""
 
     NONE = 0
     HOST = 1
@@ -33,14 +33,14 @@ class _Use(IntEnum):
 
 class _FlowValue:
     """A tensor in a model.
-    `few`: True if it certainly has at most KEPT_ELEMENTS elements.
-    `bulk`: True if it is too large for a shape, or comes from the device and may be too large.
+    `few`: True if the tensor certainly has at most KEPT_ELEMENTS elements.
+    `bulk`: True if the tensor cannot be a shape: it is too large, or may be too large and comes from the device.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
 
     def __init__(self, elements: int | None = None, outside: bool = False) -> None:
-        """Make a value. `elements`: None if the number is unknown. `outside`: True if no node computes it."""
+        """Make a value. `elements`: None if the number is unknown. `outside`: True for an input of the model."""
         self.few = elements is not None and elements <= KEPT_ELEMENTS
         self.bulk = outside if elements is None else not self.few
         self.use = _Use.NONE
@@ -48,14 +48,14 @@ class _FlowValue:
         self.readers: list[_Step] = []
 
     def add_use(self, use: _Use) -> bool:
-        """Record a use. Return True if it is larger than those before."""
+        """Record a use of the elements. Return True if it exceeds all earlier uses."""
         is_larger = use > self.use
         self.use = max(use, self.use)
         return is_larger
 
 
 class _Step:
-    """Elements flow from `inputs` to `outputs`, through `node` or across the border of a graph."""
+    """A flow of elements from `inputs` to `outputs`. `node`: None if the elements only enter or leave a graph."""
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
 
@@ -87,7 +87,7 @@ class DataFlow:
         self._outputs = {key: [self._value() for _ in function.output] for key, function in functions.items()}
 
     def add_main(self, graph: GraphProto) -> None:
-        """Add the main graph, after the inference of types."""
+        """Add the main graph, which must have inferred types."""
         sizes = _sizes(graph)
         names = {value.name: self._value(sizes.get(value.name), outside=True) for value in graph.input}
         self._add_uses(self._graph(graph, _Names(names), sizes), _Use.DEVICE)
@@ -104,7 +104,7 @@ class DataFlow:
         return [step.node for step in self._steps if step.node is not None and step.use is _Use.HOST]
 
     def _find_bulk(self) -> None:
-        """Mark as bulk what is computed from a bulk value, unless it is certainly small."""
+        """Mark values as bulk if they are computed from a bulk value and may be large."""
         waiting = deque(value for value in self._values if value.bulk)
         while waiting:
             for step in waiting.popleft().readers:
@@ -116,7 +116,7 @@ class DataFlow:
                     waiting += new_bulk
 
     def _follow_back(self) -> None:
-        """Propagate uses backwards. A node that reads or computes a bulk value runs on the device."""
+        """Propagate uses from outputs to inputs. A node that reads or computes a bulk value runs on the device."""
         for step in self._steps:
             step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.outputs))
         waiting = deque(value for value in self._values if value.use)
@@ -198,7 +198,7 @@ class DataFlow:
         self._pass(body_outputs, outputs)
 
     def _unknown(self, inputs: _Values, outputs: _Values, bodies: Sequence[tuple[_Values, _Values]]) -> None:
-        """Add a node with unknown flow through its subgraphs. All that it reads is used on the device."""
+        """Add a node that uses values in an unknown way. All values that it reads count as used on the device."""
         unknown = [*outputs, *(value for body_inputs, _ in bodies for value in body_inputs)]
         for value in unknown:
             if value is not None:

@@ -31,7 +31,7 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
 
 
 def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
-    """Return the finding that no sizes were found for which no tensor is empty."""
+    """Return the finding that the search found no sizes with which all tensors have elements."""
     names = ", ".join(map(printable, symbols))
     return CODES["EXP302"].finding(
         "data",

@@ -28,7 +28,7 @@ class Judgement:
     """DirectML's verdict on a node, with its reasons.
     `lowest`: the DirectML operators at the lowest level that takes the node.
     `within`: the conditions on unknown sizes under which `lowest` runs the node.
-    `beyond`: a finding about a constant index that onnxruntime refuses. There, negative indices always count from the end.
+    `beyond`: a finding about a constant index that is out of range in onnxruntime, where negative indices count from the end.
     """
 
     verdict: Verdict
@@ -126,7 +126,7 @@ Trial = tuple[Mapping[str, int], Problem]
 
 
 def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterator[Trial]:
-    """Yield the operator with each set of sizes in `trial`. TypeError or ValueError for an ill-formed node."""
+    """For each trial, yield the values of unknown sizes and the problem. TypeError or ValueError for an ill-formed node."""
     for values in trial.values:
         shapes = {role: own_sizes.concrete(shape, values) for role, shape in own_sizes.shapes.items()}
         try:
@@ -138,7 +138,7 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
-    """Judge a node by its trials, ordinary sizes first. DirectML takes the node if it takes all trials."""
+    """Return DirectML's verdict on a node: taken if DirectML takes every trial. The first trial must have ordinary sizes."""
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
     lowest = max(forms, key=lambda form: form.level) if len(forms) == len(trials) else None
@@ -162,7 +162,7 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Add the trial's sizes to findings. Findings about the output that repeat those about the input are dropped."""
+    """Add the trial's sizes to findings. Drop findings about the output's data type that repeat one about the input."""
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
         finding.model_copy(update={"got": f"{finding.got}{_with_sizes(sizes)}"})
@@ -196,7 +196,9 @@ def refusal(problem: Problem) -> tuple[Finding, ...]:
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
-    """Return a finding about the first constant index that is out of range for all unknown sizes, or None."""
+    """Return a finding about the first constant index that is out of range for all unknown sizes, or None.
+    `only_separately`: True if no sizes fit all constant indices together.
+    """
     indices = node.numbers.get("indices")
     if indices is None:
         return None

@@ -75,7 +75,7 @@ def _why(call: KnownNode) -> Unknown:
 
 
 def computed_when_run(node: NodeProto, values: Sequence[Value | None], passes_on: bool = False) -> Unknown:
-    """Return the reason why a node's outputs are unknown. `passes_on`: True if it may be an unknown input."""
+    """Return the reason why a node's outputs are unknown. `passes_on`: True if an unknown input may be the reason."""
     unknowns = [(name, why) for name, value in zip(node.input, values, strict=True) if (why := first_unknown(value)) is not None]
     decided_by = next((why.decided_by for _, why in unknowns if why.decided_by), None)
     of_sizes = bool(unknowns) and all(why.of_sizes for _, why in unknowns)
@@ -100,7 +100,7 @@ def _small(type_: PartialType) -> tuple[int, ...] | None:
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:
-    """Run the operator on the positions of elements in `pool`. Position 0 has the 0 that Pad fills with."""
+    """Run the operator on positions in `pool` that stand for elements. Position 0 stands for the 0 with which Pad fills."""
     inputs = entry_of(call.node).moves
     # Concat of [N, 3] and [7]: `pool` is [0, N, 3, 7]. The operator joins [1, 2] and [3]. Its output [1, 2, 3] means [N, 3, 7].
     pool: list[Element] = [0]
@@ -143,7 +143,7 @@ def _computed(call: KnownNode, values: Sequence[Value | None]) -> list[Value] | 
 
 @dataclass(frozen=True, eq=False)
 class _OpenSize:
-    """A size that is no number. It can be copied, but comparing it raises TypeError."""
+    """A stand-in for an unknown size. It can be copied, but comparing it raises TypeError."""
 
     size: Size
 

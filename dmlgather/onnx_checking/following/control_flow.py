@@ -41,7 +41,7 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the outputs of an If: those of the taken branch, or what is true for both."""
+    """Store the outputs of an If: the outputs of the taken branch, or what the outputs of both branches share."""
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])

@@ -66,7 +66,7 @@ def applied(operation: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Computes with the elements of one node's inputs. `unknown`: makes an Unknown from a reason and sizes."""
+    """Computes with the elements of one node's inputs. `unknown`: a function that makes an Unknown from a reason and sizes."""
 
     sizes: Sizes
     unknown: Callable[..., Unknown]
@@ -74,7 +74,9 @@ class Arithmetic:
     attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, operation: str, *operands: Element) -> Element:
-        """Apply an operation: one of `Sizes.compute`, a comparison such as "less_equal", "and", "or", "not" or "where"."""
+        """Apply an operation to elements.
+        `operation`: an operation of `Sizes.compute`, a comparison such as "less_equal", or "and", "or", "not" or "where".
+        """
         if operation in _LOGIC:
             return _LOGIC[operation](*operands)
         if operation in _RELATIONS:
@@ -134,7 +136,7 @@ def range_length(compute: Arithmetic, start: Element, limit: Element, step: Elem
 
 
 def array_of(elements: Sequence[Element], shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Build an array, of objects if not all elements are numbers. Integers outside `dtype` become Unknown."""
+    """Build an array. If not all elements are numbers, it has objects. Integers outside `dtype` become Unknown."""
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         too_large = Unknown(f"a number that {dtype.name} does not hold")

@@ -54,7 +54,7 @@ def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
-    """Return a rule for an operator such as ReduceMax. `operation` combines two elements."""
+    """Return a rule for an operator such as ReduceMax. `operation`: the operation on two elements."""
 
     def rule(call: KnownNode) -> Value:
         axes: Sequence[int] | None = call.ints("axes")

@@ -116,7 +116,7 @@ class ModelNode:
 
     @property
     def arrays(self) -> dict[str, NodeValue]:
-        """Return the inputs that may hold data, by their names in the schema. Others must be known before the run."""
+        """Return data and indices, by name in the schema. Only these inputs may be unknown before the run."""
         return dict(zip(ARRAYS[self.proto.op_type], self.inputs, strict=False))
 
     @property
@@ -166,8 +166,8 @@ class RepeatedNames(NamedTuple):
 class ModelContents:
     """All that the check needs to know about a model.
     `remarks`: why shape inference failed, by graph.
-    `repeated_names`, `redefined`: graphs with repeated names of nodes, and of values.
-    `malformed`: other nodes that break their operator's schema: place, node, opset, reason.
+    `repeated_names`: graphs with repeated names of nodes. `redefined`: graphs with repeated names of values.
+    `malformed`: other nodes that break the schema of the operator: place, node, opset, reason.
     `origins`: the model input that decides each symbol.
     `makers`: the first node with an output of each symbolic size.
     `runtime_types`: types that onnxruntime uses in place of the inferred ones, by graph and value.
@@ -190,7 +190,7 @@ class ModelContents:
 
 
 def find_nodes(file: ModelFile) -> ModelContents:
-    """Visit the nodes of the main graph, then those of each local function, with what is true for all calls."""
+    """Visit the nodes of the main graph, then of each local function. A function gets the arguments that all calls share."""
     visitor = _Visitor(file)
     visitor.visit_model()
     return visitor.contents
@@ -263,7 +263,7 @@ class _Visitor:
             opset = opsets.get("") if key is None else None
             is_judged, inside = key is None and in_family(node), dict[str, Scope]()
             if is_judged:
-                self._check_room(node, path, opset)
+                self._check_opset_and_count(node, path, opset)
                 place, inputs = self._unique(place, index), _values(node.input, scope, node)
             else:
                 self.contents.others[printable(operator_name(node))] += 1
@@ -304,8 +304,8 @@ class _Visitor:
                 contradiction = Contradiction(place, path, name, operator, *types, scope.is_output(name), refused)
                 self.contents.contradictions.append(contradiction)
 
-    def _check_room(self, node: NodeProto, path: str, opset: int | None) -> None:
-        """Raise FileError if the model has no opset for this gather or slice, or too many of them."""
+    def _check_opset_and_count(self, node: NodeProto, path: str, opset: int | None) -> None:
+        """Raise FileError if the model has no opset for this node, or too many gathers and slices."""
         if opset is None:
             where = path or "its main graph"
             raise FileError(f"states no opset for ONNX's own operators, one of which is {node.op_type} in {where}")
@@ -337,7 +337,7 @@ class _Visitor:
         return inside
 
     def _check_inputs(self, node: NodeProto, graph: GraphProto, inner: Scope, opset: int | None) -> None:
-        """Compare the declared types of a subgraph's inputs with those that follow from the outer node."""
+        """Compare the declared types of a subgraph's inputs with the types that the outer node passes to it."""
         assert inner.outer is not None
         if node.op_type == "Scan":
             names = [value.name for value in graph.input]

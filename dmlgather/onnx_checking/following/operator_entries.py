@@ -35,7 +35,7 @@ class KnownNode:
     requests: NodeRequests
 
     def ask(self, values: Sequence[Value | None]) -> NodeAnswer:
-        """Ask ONNX about the outputs, with these values of the inputs."""
+        """Let ONNX infer the outputs for inputs with these values."""
         return self.requests.ask(self.node, self.opset, self.types, values)
 
     @cached_property
@@ -87,7 +87,7 @@ class KnownNode:
         return [value or Unknown("")] * shape[0]
 
     def bounds(self, name: str, index: int) -> list[Element] | None:
-        """Return a list of integers, such as a Slice's starts: first an attribute, in later versions an input."""
+        """Return a list of integers, such as a Slice's starts, from an attribute (old operator versions) or an input."""
         attribute = self.ints(name)
         return list(attribute) if attribute is not None else self.elements(index) if self.has(index) else None
 
@@ -96,7 +96,7 @@ class KnownNode:
         return size_of(self.arithmetic()(operation, *(Unknown("") if operand is None else operand for operand in operands)))
 
     def like(self, index: int, *, of: int | None = None) -> PartialType:
-        """Return the type of an input. `of`: another input that gives the data type."""
+        """Return the type of an input. `of`: the position of another input that gives the data type."""
         return tensor(self.dtype(index if of is None else of), self.shape(index))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
@@ -129,14 +129,15 @@ RankRule = Callable[["NodeProto", Ranks], Iterator[tuple[str, int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEntry:
-    """The facts that the check knows about an operator. Inputs are given by their numbers.
+    """The facts that the check knows about an operator. Inputs are given by position, from 0.
 
     Rules for values:
     `run`: executes the operator on arrays; returns a list of several outputs.
     `evaluated`: False to keep ONNX's reference evaluator from running the operator if there is no `run`.
     `moves`: the inputs with elements that are moved to the outputs. `run` accepts ShapeArrays for them. None means all inputs.
     `elements`: computes one element of the output from an `Arithmetic` and one element of each input, broadcast as in NumPy.
-    `computes`: computes the whole output. Both serve for symbolic sizes, and for operators that the evaluator lacks.
+    `computes`: computes the whole output.
+    `elements` and `computes` serve for symbolic sizes, and for operators that ONNX's evaluator lacks.
 
     Rules for types:
     `sizes`: computes output shapes from symbolic sizes.

@@ -42,7 +42,7 @@ class Propagation:
         self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
-        """Infer the types and values of a node's outputs into `scope`. `opset` is None outside ONNX's own domain."""
+        """Infer the types and values of a node's outputs, and store them in `scope`. `opset`: None outside ONNX's domain."""
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
         for name in node.output:
@@ -87,7 +87,7 @@ class Propagation:
 
     @contextmanager
     def _budget_for_types(self) -> Iterator[None]:
-        """Charge steps inside the block to the budget for types."""
+        """Count the steps in this context against the budget for types, not against the budget for values."""
         if self._finds_types:
             yield
             return
@@ -129,7 +129,7 @@ class Propagation:
         return True
 
     def _call(self, node: NodeProto, scope: Scope) -> None:
-        """Infer the outputs of a local function from this call's inputs, about which ONNX may have known less."""
+        """Infer the outputs of a local function's call again, if more is known now than during ONNX's inference."""
         key = self.file.functions.called(node)
         lacks_shape = any(scope.types.get(name, NOTHING).shape is None for name in node.output if name)
         if key is None or not (_is_open(node, scope) and (lacks_shape or _helps(node, scope))):

@@ -23,7 +23,7 @@ LARGEST_BLOCK = 16
 
 
 def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], rule: SizeRule | None = None) -> list[Shape | None]:
-    """Ask ONNX for the output shapes of its operator, with attributes of `call`."""
+    """Return the output shapes of ONNX's `operator` for inputs of these shapes, with the attributes of `call`."""
     from onnx import NodeProto, defs
 
     schema_attributes = defs.get_schema(operator, ASKED_OPSET, "").attributes
@@ -40,14 +40,18 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
 
 
 def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
-    """Return a type rule: outputs have the types of these inputs. `of`: the input that gives the data type."""
+    """Return a type rule: each output has the type of an input.
+    `numbers`: the position of this input for each output. None means that the type is unknown.
+    `of`: the position of the input that gives the data type, if it is another one.
+    """
     return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
 
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
-    """Return a type rule: the output shapes are those of an operator of ONNX.
-    `numbers`: the inputs for this operator. `of`: the inputs that may give the data type.
-    `last`: True if channels are the last dimension; None if an attribute decides.
+    """Return a type rule that infers output shapes as ONNX does for `operator`.
+    `numbers`: the positions of the inputs that are passed to `operator`.
+    `of`: the positions of the inputs that may give the data type. The first input that the node has counts.
+    `last`: True if channels are the last dimension. None if the attribute channels_last decides.
     """
 
     def rule(call: KnownNode) -> list[PartialType]:
@@ -92,20 +96,24 @@ def quantized(call: KnownNode) -> list[PartialType]:
 
 
 def broadcast(*numbers: int, of: int = 0) -> TypeRule:
-    """Return a type rule for inputs that are broadcast. `of`: the input that gives the data type."""
+    """Return a type rule for inputs that are broadcast.
+    `numbers`: the positions of these inputs. `of`: the position of the input that gives the data type.
+    """
     return lambda call: [
         tensor(call.dtype(of), shape) for shape in shapes_of("Sum", call, [call.shape(index) for index in numbers])
     ]
 
 
 def concatenated(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a quantized concatenation. After the output's scale and zero point, each part has three inputs."""
+    """Infer the type of a quantized concatenation.
+    The inputs are the output's scale and zero point, then the elements, scale and zero point of each operand.
+    """
     parts = range(2, len(call.node.input), 3)
     return [tensor(call.dtype(1), shape) for shape in shapes_of("Concat", call, [call.shape(index) for index in parts], concat)]
 
 
 def normalized(call: KnownNode) -> list[PartialType]:
-    """Infer the types of a layer normalization: data, mean, inverse standard deviation."""
+    """Infer the output types of a layer normalization: normalized data, mean, inverse standard deviation."""
     shape, dtype = call.shape(0), data_type(call.integers.get("stash_type", 1))
     first = call.integers.get("axis", -1) % len(shape or (1,))
     statistics = tensor(dtype, shape and [1 if axis >= first else size for axis, size in enumerate(shape)])
@@ -113,12 +121,14 @@ def normalized(call: KnownNode) -> list[PartialType]:
 
 
 def normalized_without_mean(call: KnownNode) -> list[PartialType]:
-    """Infer the types of a normalization by the root mean square: data, inverse deviation."""
+    """Infer the output types of an RMS normalization: normalized data, inverse root mean square."""
     return [type_ for number, type_ in enumerate(normalized(call)) if number != 1]
 
 
 def embedding(scales: int) -> TypeRule:
-    """Return a type rule for embeddings, with outputs: normalized sums, an index for each row, sums."""
+    """Return a type rule for embeddings. The outputs are the normalized sums, an index for each row, and the sums.
+    `scales`: the position of the input that gives the data type.
+    """
 
     def rule(call: KnownNode) -> list[PartialType]:
         ids, table = call.sizes(0), call.sizes(2)
@@ -129,7 +139,9 @@ def embedding(scales: int) -> TypeRule:
 
 
 def attention(past: int, of: int) -> TypeRule:
-    """Return a type rule for attention with projection weights. `past`: the input with past keys and values."""
+    """Return a type rule for attention with projection weights.
+    `past`: the position of the input with past keys and values. `of`: the position of the input that gives the data type.
+    """
 
     def rule(call: KnownNode) -> list[PartialType]:
         data, weights, bias = call.sizes(0), call.shape(1), call.shape(2)
@@ -146,8 +158,8 @@ def attention(past: int, of: int) -> TypeRule:
 
 
 def multi_head(call: KnownNode) -> list[PartialType]:
-    """Infer the types of attention: the result, and the keys and values so far. Packed inputs have five dimensions. Past keys
-    and values require keys of three dimensions.
+    """Infer the output types of attention: the result, then all keys and all values so far.
+    Packed inputs have five dimensions. Past keys and values require keys of three dimensions.
     """
     query, (key, value) = call.sizes(0), (call.sizes(index) if call.has(index) else None for index in (1, 2))
     heads, hidden = call.integers["num_heads"], query[2]
@@ -190,7 +202,7 @@ def gathered_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def to_blocks(call: KnownNode) -> list[PartialType]:
-    """Infer the type after conversion to NCHWc layout, with channels if they fill whole blocks."""
+    """Infer the type after conversion to NCHWc layout. The number of channels is known only if they fill whole blocks."""
     shape = call.sizes(0)
     if call.integers.get("channels_last", 0):
         shape = [shape[0], shape[-1], *shape[1:-1]]
@@ -199,7 +211,7 @@ def to_blocks(call: KnownNode) -> list[PartialType]:
 
 
 def convolved(call: KnownNode) -> list[PartialType]:
-    """Infer the types of a convolution in NCHWc layout, and of its data. The weights give the channels."""
+    """Infer the types of a convolution in NCHWc layout: the output, then the data input. The weights give the channels."""
     types, weights = list(as_onnx("Conv", 0, 1)(call)), call.shape(1)
     if weights is None:
         return types

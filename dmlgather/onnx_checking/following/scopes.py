@@ -157,7 +157,7 @@ class Scope:
         self.pending.difference_update(node.output)
 
     def withdraw_declared(self, name: str) -> None:
-        """Remove what is only declared about an output, until `restore_declared`. It must not influence the inference."""
+        """Hide unconfirmed facts about an output until `restore_declared` is called. Inference must not use them."""
         if name in self._own.unconfirmed or name in self._unconfirmed_ranks or self.declarations.misled:
             type_ = self.types.get(name, NOTHING)
             confirmed = confirmed_part(type_, self.inferred(name))
@@ -166,7 +166,7 @@ class Scope:
                 self.types[name] = confirmed
 
     def restore_declared(self, name: str) -> None:
-        """Add what is declared about an output again, unless it contradicts the inferred type."""
+        """Restore what `withdraw_declared` removed from a type, except facts that contradict the inferred type."""
         if name not in self._own.unconfirmed and name not in self._withdrawn:
             return
         names = self.reader.names
@@ -186,7 +186,7 @@ class Scope:
             self.improved.discard(name)
 
     def check_inputs(self, inferred_types: Mapping[str, PartialType]) -> None:
-        """Compare the declared types of a subgraph's inputs with those of the values that it gets first."""
+        """Compare the declared types of a subgraph's inputs with the types of the first values that the outer node passes."""
         for name, inferred_type in inferred_types.items():
             declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
             if consistent_part(declared, inferred_type, names.may_be) != declared:
@@ -197,7 +197,7 @@ class Scope:
 
     @property
     def unconfirmed(self) -> Set[str]:
-        """Return the names with declared types that shape inference did not find itself."""
+        """Return the names with a declared type that shape inference did not confirm."""
         return self._own.unconfirmed.keys()
 
     def learn_rank(self, name: str, rank: int, unconfirmed: bool) -> None:
@@ -206,7 +206,7 @@ class Scope:
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
     def declared(self, name: str) -> PartialType:
-        """Return the declared type of a name, or NOTHING if onnxruntime reads none."""
+        """Return the declared type of a name, or NOTHING directly in a local function, where onnxruntime ignores it."""
         is_read = self.outer is not None or not self.declarations.of_function
         return self.reader.read(self._own.declared(name)) if is_read else NOTHING
 
@@ -224,11 +224,11 @@ class Scope:
         return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return a value if onnxruntime folds it, from a chain of at most `most` nodes. Otherwise return an Unknown."""
+        """Return a value that onnxruntime folds, otherwise an Unknown. `most`: the longest chain of nodes that it folds."""
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Return True if onnxruntime folds a value, from a chain of at most `most` nodes."""
+        """Return True if onnxruntime folds a value. `most`: the longest chain of nodes that it folds."""
         scope = self._of(name)
         if (name, most) not in scope._folded:
             value, node = scope.value(name), scope._producers.get(name)
@@ -273,7 +273,7 @@ def attribute_values(node: NodeProto) -> Sequence[Value]:
 
 
 def constant(tensor: TensorProto) -> Value:
-    """Return the elements of a tensor, or an Unknown if they are elsewhere, too many or damaged."""
+    """Return the elements of a tensor. Return an Unknown if they are in an external file, too many or damaged."""
     from onnx import TensorProto as Types
     from onnx import numpy_helper
 
@@ -289,7 +289,7 @@ def constant(tensor: TensorProto) -> Value:
 
 
 def why_ignored(tensor: TensorProto) -> Unknown | None:
-    """Return an Unknown if the elements are elsewhere, too many or damaged."""
+    """Return an Unknown if the elements of a tensor are in an external file, too many or damaged. Otherwise return None."""
     if tensor.data_location == EXTERNAL:
         return Unknown(f"{STORED_OUTSIDE}, in {location(tensor)}")
     if len(tensor.dims) > MOST_DIMENSIONS:

@@ -48,7 +48,7 @@ def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scop
 
 
 def _unrecorded(names: list[str], scope: Scope) -> Iterator[tuple[int, str]]:
-    """Yield the axis and name of each symbol in these values that `makers` lacks."""
+    """Yield the axis and name of each symbol in the shapes of these values. Symbols in `makers` are left out."""
     symbols, makers = scope.reader.names.sizes.symbols, scope.reader.names.makers
     for name in filter(None, names):
         for axis, size in enumerate(scope.type(name).shape or ()):

@@ -50,13 +50,13 @@ def reshape(call: KnownNode) -> list[Shape | None] | None:
 
 
 def _negative(call: KnownNode, element: Element) -> bool | None:
-    """Return True or False if that is the answer for all sizes, else None. For example, -N may be negative or 0."""
+    """Return True if an element is always negative, False if it never is, otherwise None. -N may be negative or 0."""
     answer = call.arithmetic().compare(element, "<", 0)
     return None if isinstance(answer, Unknown) else answer
 
 
 def _quotient(call: KnownNode, data: Shape, others: Shape) -> Size:
-    """Divide the product of the sizes in `data` by that of `others`. Equal sizes cancel, also symbolic ones."""
+    """Divide the product of `data` by the product of `others`. Equal sizes cancel, even symbolic ones."""
     left, right = list(data), []
     for size in others:
         if size not in (None, 0) and size in left:
@@ -131,7 +131,7 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Return the number of elements from `start` to `end`. With `backwards`, a start behind the axis means the last element."""
+    """Count the elements from `start` to `end`. With `backwards`, a start after the axis becomes the last element."""
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
@@ -151,7 +151,7 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
 class _Position(NamedTuple):
     """A start or end of a slice, counted from the front.
     `counts_back`: True if the bound counts from the end; None if that depends on sizes.
-    `of_elements`: True if `counts_back` is certain only for an axis with elements.
+    `of_elements`: True if `counts_back` is known only for an axis that is not empty.
     """
 
     size: Size
@@ -177,7 +177,7 @@ def _position(call: KnownNode, size: int | str, bound: Element) -> _Position:
 
 
 def _sign_outside(bound: Element) -> int:
-    """Return 1 for a bound behind the end of every axis, -1 for one before the front, else 0."""
+    """Return 1 for a bound too large for any axis, -1 for a bound too small for any axis, otherwise 0."""
     return 0 if not isinstance(bound, int) or -TO_THE_END < bound < TO_THE_END else 1 if bound > 0 else -1
 
 
@@ -286,7 +286,9 @@ def flatten(call: KnownNode) -> list[Shape | None] | None:
 
 
 def same_rank(inputs: int | None = 1, outputs: int | None = 1) -> RankRule:
-    """Return a rank rule: so many first inputs and outputs have equal ranks. None means all of them."""
+    """Return a rank rule: the first inputs and the first outputs all have the same rank.
+    `inputs`, `outputs`: the number of these inputs and outputs. None means all.
+    """
 
     def rule(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
         names = [*node.input[:inputs], *node.output[:outputs]]
@@ -331,7 +333,7 @@ def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def fixed_ranks(*outputs: int, inputs: Sequence[int] = ()) -> RankRule:
-    """Return a rank rule for first inputs and outputs of fixed ranks."""
+    """Return a rank rule: the first outputs and the first inputs have these ranks."""
     return lambda node, _: chain(zip(node.input, inputs, strict=False), zip(node.output, outputs, strict=False))
 
 

@@ -36,7 +36,9 @@ class CaseInput(NamedTuple):
 
 @dataclass(frozen=True)
 class ProviderCase:
-    """A node with the facts that decide what the provider does. `runtime_types`: wrong types that the model declares."""
+    """A node with the facts that decide what the provider does.
+    `runtime_types`: the types in onnxruntime's graph that differ from the inferred types.
+    """
 
     node: ModelNode
     placed: PlacedNode
@@ -52,7 +54,7 @@ class ProviderCase:
 
     @property
     def operator(self) -> str:
-        """Return the node's operator."""
+        """Return the name of the node's operator."""
         return self.node.proto.op_type
 
     @property
@@ -97,7 +99,7 @@ class ProviderCase:
 
     @property
     def is_misled(self) -> bool:
-        """Return True if the model declares a wrong output type that onnxruntime's graph has, too."""
+        """Return True if onnxruntime's graph has a wrong output type, because the model declares it."""
         return any((self.node.graph, value.name) in self.runtime_types for value in self.node.outputs)
 
     def graph_type(self, value: NodeValue) -> PartialType:
@@ -106,7 +108,7 @@ class ProviderCase:
 
     @cached_property
     def sizes(self) -> Shape | None:
-        """Return the output shape that the provider computes, or None. An early kernel knows only onnxruntime's graph."""
+        """Return the output shape that the provider computes, or None. An early kernel knows only the graph's types."""
         if not self.is_early:
             return output_sizes(self.node)
         inputs = tuple(replace(value, type=self.graph_type(value)) for value in self.node.inputs)
@@ -135,13 +137,13 @@ class ProviderCase:
 
     @property
     def asked(self) -> list[str]:
-        """Return the node's data types that not every adapter supports."""
+        """Return the node's data types that only some adapters support."""
         names = [str(each.value.type.name) for each in self.arrays]
         return [name for name in dict.fromkeys(names) if name in ADAPTERS_TYPES]
 
     @property
     def asks_for_indices(self) -> bool:
-        """Return True if only int64 indices need the adapter's support."""
+        """Return True if every adapter would support the node with int32 indices."""
         return bool(self.asked) and self.data_type not in ADAPTERS_TYPES and self.operator != "GatherND"
 
     @property
@@ -172,7 +174,7 @@ class ProviderCase:
 
     @property
     def is_early(self) -> bool:
-        """Return True if the kernel is created with the session, not when the node first runs."""
+        """Return True if the kernel is early: created with the session, not when the node first runs."""
         if not self.cut:
             return True
         constant = all(each.at in self.placed.constants for each in self.bounds)

@@ -30,7 +30,7 @@ def _tensor(tensor: TensorType) -> _Tensor:
 
 
 def descriptor(problem: Any) -> OperatorDesc:
-    """Return the DirectML descriptor that the provider builds. It must have a kernel, and no tensor may be empty."""
+    """Return the DirectML descriptor that the provider builds. The provider must have a kernel, and no tensor may be empty."""
     return _DESCRIPTORS[problem.name](problem, *(_tensor(getattr(problem, role)) for role in problem.inputs))
 
 

@@ -24,7 +24,7 @@ WHEEL_OPSET, WHEEL_IR_VERSION = 25, 13
 
 
 class Refusal(NamedTuple):
-    """Why onnxruntime refuses to load a model. `code`: that of the finding about the same fault."""
+    """Why onnxruntime refuses to load a model. `code`: the code of the finding that reports this fault."""
 
     code: str
     reason: str
@@ -87,7 +87,7 @@ def _reads(node: NodeProto) -> set[str]:
 
 
 def wheel_findings(contents: ModelContents) -> Iterator[Finding]:
-    """Yield a finding for each version that is too new for the last wheel of onnxruntime-directml."""
+    """Yield a finding if the opset or the IR version is too new for the last wheel of onnxruntime-directml."""
     for path, version, newest, known in (
         ("opset_import", contents.opsets.get("", 0), WHEEL_OPSET, NEWEST_OPSET),
         ("ir_version", contents.ir_version, WHEEL_IR_VERSION, NEWEST_IR_VERSION),

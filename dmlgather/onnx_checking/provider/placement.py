@@ -49,7 +49,7 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
     """A node, and where onnxruntime runs it.
-    `chain`: for a node on the CPU, the operators from a Shape or Size to it.
+    `chain`: for a node on the CPU, the operators on a path from a Shape or Size to this node.
     `control`: the operator with a subgraph, such as "If", that prevents fusion; or empty.
     `fits`: True if all sizes of inputs and outputs are numbers other than 0, as fusion requires.
     """
@@ -70,7 +70,7 @@ class PlacedNode:
 
 
 def place(file: ModelFile) -> dict[Key, PlacedNode]:
-    """Return all nodes with their places: the main graph's first, then each local function's."""
+    """Find where onnxruntime runs each node of the main graph, then of each local function."""
     from onnx import GraphProto
 
     graphs = [("", file.model.graph, file.model.opset_import)]
@@ -83,7 +83,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The facts that a graph inherits from those around it. `operator`: the operator of the node around it, or empty."""
+    """The facts that a graph inherits from outer graphs. `operator`: the operator of the node with the graph, or empty."""
 
     path: str
     opset: int
@@ -94,7 +94,7 @@ class _Surroundings(NamedTuple):
 
 
 class _Graph:
-    """A graph during placement. `chains`: for each value on the CPU, the operators from a Shape or Size to it."""
+    """A graph during placement. `chains`: the operators on a path from a Shape or Size to each value on the CPU."""
 
     def __init__(self, graph: GraphProto, around: _Surroundings) -> None:
         self.graph, self.path, self.around = graph, around.path, around
@@ -151,7 +151,7 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if all inputs are on the CPU. An input that DirectML's kernel reads there counts as on the device."""
+        """Return True if all inputs are on the CPU. Inputs that DirectML's kernel reads on the CPU count as on the device."""
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -166,7 +166,7 @@ class _Graph:
         return math.prod(size for size in self._type(name).shape or () if isinstance(size, int)) <= SMALL
 
     def _has_no_kernel(self, node: NodeProto) -> bool:
-        """Return True if DirectML certainly has no kernel. Only that of gathers, slices, Shape and Size is known."""
+        """Return True if DirectML certainly has no kernel. This is known only for gathers, slices, Shape and Size."""
         if _gives_sizes(node):
             return version(node, self.around.opset) > NEWEST_SHAPE
         if not in_family(node):
@@ -175,7 +175,7 @@ class _Graph:
         return version(node, self.around.opset) not in KERNELS[node.op_type].since or (data_type or "float") not in DIRECTML_TYPES
 
     def _chain(self, node: NodeProto) -> tuple[str, ...]:
-        """Return the operators from a Shape or Size to the first input on the CPU, or ()."""
+        """Return the operators on a path from a Shape or Size to the node's first input on the CPU, or ()."""
         return next((self.chains[name] for name in node.input if name in self.chains), ())
 
     def _type(self, name: str) -> PartialType:
@@ -187,14 +187,14 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator, or 0. Size gets that of Shape: from 19 on, both change in the same opsets."""
+    """Return the version of a node's operator, or 0. Size counts as Shape: both change in the same opsets from 19 on."""
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 
 def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> dict[Key, int]:
-    """Split the device's work into parts, as onnxruntime does. Return each node's part. A fused node joins the open parts that
-    it reads from; these become one part. Another node is a part of its own, and closes the parts that it reads from: no later
-    node can join them.
+    """Split the nodes on the device into partitions, as onnxruntime does. Return the partition of each node.
+    A fused node joins the open partitions that it reads from. These become one partition.
+    Any other node is a partition of its own. It closes the partitions that it reads from: no later node can join them.
     """
     disjoint = _Parts()
     producers: dict[tuple[str, str], int] = {}
@@ -212,27 +212,27 @@ def parts(placed: Iterable[PlacedNode], fused: Callable[[PlacedNode], bool]) -> 
 
 
 class _Parts:
-    """The parts of a graph as disjoint sets (union-find)."""
+    """The partitions of a graph as disjoint sets (union-find). Reports call a partition a part."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._closed: set[int] = set()
 
     def root(self, number: int) -> int:
-        """Return the number that stands for all parts joined with this one."""
+        """Return the number of the merged partition that contains this one."""
         while self._parents[number] != number:
             number = self._parents[number]
         return number
 
     def alone(self, sources: Iterable[int]) -> int:
-        """Return a new, closed part. Also close the parts that it reads from."""
+        """Return a new, closed partition for one node. Close the partitions in `sources`, too."""
         self._closed.update(map(self.root, sources))
         own = self._new()
         self._closed.add(own)
         return own
 
     def fused(self, sources: Iterable[int]) -> int:
-        """Join the open parts among these, or start a new one."""
+        """Merge the open partitions in `sources`, or make a new one if there are none."""
         roots = dict.fromkeys(root for source in sources if (root := self.root(source)) not in self._closed)
         if not roots:
             return self._new()
@@ -247,6 +247,6 @@ class _Parts:
 
 
 def numbered(part_of: Mapping[Key, int], keys: Iterable[Key]) -> dict[Key, int]:
-    """Return the parts of these nodes, numbered from 1."""
+    """Return the partitions of these nodes, renumbered from 1 in the order of `keys`."""
     numbers: dict[int, int] = {}
     return {key: numbers.setdefault(part_of[key], len(numbers) + 1) for key in keys if key in part_of}

@@ -26,14 +26,14 @@ INT64_HIGHEST = 2**63 - 1
 
 
 def _is_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault for wrong declared output sizes that onnxruntime's graph keeps. The node always fails."""
+    """Yield a fault if onnxruntime's graph has wrong output sizes, because the model declares them. The node always fails."""
     computed = case.sizes
     if computed is not None and case.is_misled and differ(case.output.shape, computed):
         yield from stale(case.node.outputs[0].name, case.output, case.output.sized(computed), case.failure, "")
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if the model declares a number for a size that differs in some runs: these fail."""
+    """Yield a fault if the model declares a number for a size that differs in some runs. These runs fail."""
     graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
     faults = list(stale(case.node.outputs[0].name, graph_type, graph_type.sized(computed), "", sometimes)) if misled else []
@@ -50,7 +50,7 @@ def differ(shape: Shape | None, computed: Shape) -> bool:
 
 
 def stale(name: str, graph_type: PartialType, computed: PartialType, failure: str, sometimes: str) -> Iterator[Fault]:
-    """Yield a fault if a tensor's sizes in onnxruntime's graph differ always or sometimes from those of the provider."""
+    """Yield a fault if a tensor's sizes in onnxruntime's graph may differ from the sizes that the provider computes."""
     pairs = [pair for pair in zip(graph_type.shape or (), computed.shape or (), strict=False) if isinstance(pair[0], int)]
     equalities = " and ".join(f"{printable(size)} = {number}" for number, size in pairs if isinstance(size, str))
     if computed.shape is not None and differ(graph_type.shape, computed.shape):
@@ -102,7 +102,7 @@ def _lacks_axes(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if GatherElements' indices are always smaller than data along another axis."""
+    """Yield a fault if GatherElements' indices are always smaller than data in a dimension other than the axis."""
     for dimension, size, other in _unequal_sizes(case):
         if Conditions(case.model_sizes).holds((size,), (other,), 1):
             yield Fault(
@@ -115,7 +115,7 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if GatherElements' indices are smaller than data in some runs."""
+    """Yield a fault if GatherElements' indices are, in some runs, smaller than data in a dimension other than the axis."""
     if any(_has_small_indices(case)):
         return
     unequal = [(size, other) if isinstance(other, int) else (other, size) for _, size, other in _unequal_sizes(case)]
@@ -131,7 +131,7 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
-    """Yield dimension, size of data and size of indices where GatherElements' indices may be smaller."""
+    """Yield each dimension in which GatherElements' indices may be smaller than data, with the sizes of data and indices."""
     data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
@@ -216,7 +216,7 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
     """Yield a fault if a slice starts before its axis: the provider takes no element, unlike ONNX.
-    `stated`: True for axes with a known output size in onnxruntime's graph, where the provider fails.
+    `stated`: True for axes with a number as output size in onnxruntime's graph. For these, the provider fails.
     `always`: True for faults with all sizes, False for faults with some sizes.
     """
     data = case.named_shape("data") or ()

@@ -73,7 +73,9 @@ def window(size: int, start: int, end: int, step: int) -> SliceWindow:
 
 
 def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBounds) -> Conditions:
-    """Return the conditions under which only ONNX takes elements along an axis. `has_elements`: the axis is not empty."""
+    """Return the conditions under which ONNX takes elements along an axis, but the provider takes none.
+    `has_elements`: the condition that the axis is not empty.
+    """
     lost, start, end = has_elements.joined(), bounds.start, bounds.end
     if isinstance(bounds.step, int) and bounds.step < 0:  # both bounds lie before the axis
         lost.require((), (size, start), 1)

@@ -70,7 +70,7 @@ def provided(
 
 
 def _parts(placed: Mapping[Key, PlacedNode], cases: Mapping[Key, ProviderCase]) -> dict[Key, int]:
-    """Return the part of each gather and slice on DirectML. Other nodes count as fused if their sizes are numbers."""
+    """Return the partition of each gather and slice on DirectML. Other nodes count as fused if all sizes are numbers."""
 
     def fused(node: PlacedNode) -> bool:
         case = cases.get(node.key)
@@ -85,7 +85,9 @@ def _refused(refusal: Refusal) -> ProviderNode:
 
 
 def _verdict(case: ProviderCase, part: int | None) -> tuple[ProviderNode, list[Finding]]:
-    """Return what the provider does with a node, and the findings. `part`: None outside DirectML."""
+    """Return what the provider does with a node, and the findings about it.
+    `part`: the number of the node's partition, or None outside DirectML.
+    """
     breaks_onnx = any(finding.code == "EXP101" for finding in case.judgement.findings)
     if breaks_onnx and not case.since:
         return _refused_by_onnx(), []
@@ -165,7 +167,7 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield findings about other nodes that fail on DirectML, because onnxruntime's graph has wrong output sizes."""
+    """Yield findings about nodes of other operators. They fail on DirectML, as onnxruntime's graph has wrong output sizes."""
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:
         maker = makers.get((contradiction.graph, contradiction.tensor))
@@ -180,7 +182,7 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int, unloaded: int = 0) -> ProviderSummary:
-    """Count nodes by verdict. `converted`: nodes that every adapter would run on DirectML with int32 indices."""
+    """Count nodes by verdict. `converted`: the number of nodes that every adapter would run on DirectML with int32 indices."""
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {

@@ -22,11 +22,11 @@ REPEATED = ("Loop", "Scan")
 
 @dataclass
 class GraphDeclarations:
-    """The declared and the inferred types of one graph. Most are never read, so `all` and `plain` are serialised.
+    """The declared and the inferred types of one graph. `all` and `plain` stay serialised, because most types are never read.
     `all`: the declared types.
-    `plain`: the types that shape inference finds without them.
-    `input_sizes`: size names in the model's input types. Shape inference made up other names in `plain`.
-    `unconfirmed`: declared types that shape inference does not find itself, or contradicts.
+    `plain`: the types that shape inference finds without declarations.
+    `input_sizes`: the size names in the model's input types. Other names in `plain` were made up by shape inference.
+    `unconfirmed`: the declared types that shape inference does not find itself, or contradicts.
     """
 
     all: bytes = b""
@@ -67,12 +67,12 @@ class Declarations:
         self._graphs, self.misled, self.of_function = list(graphs), False, False
 
     def of(self, graph: GraphProto) -> GraphDeclarations:
-        """Return the declared types of one graph. Its number is in its doc_string."""
+        """Return the declared types of one graph. `graph.doc_string` holds the number of the graph."""
         return self._graphs[int(graph.doc_string)] if self._graphs else GraphDeclarations()
 
 
 def remove_declarations(graph: GraphProto) -> bool:
-    """Remove the declared types in a graph, except for main inputs. Return True if there were any."""
+    """Remove the declared types in a graph, except the types of the graph's inputs. Return True if there were any."""
     removed = [_remove(inner.node, inner.output, inner.value_info) for inner in graphs_in(graph)]
     return any(removed)
 
@@ -100,7 +100,7 @@ def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value
 
 
 def compare_declarations(graph: GraphProto, plain: GraphProto) -> Declarations:
-    """Compare declared types with those in `plain`, inferred without them. Removes contradicted ones from `graph`."""
+    """Compare the declared types with the types in `plain`, inferred without declarations. Remove wrong types from `graph`."""
     dims = chain.from_iterable(value.type.tensor_type.shape.dim for value in graph.input)
     input_sizes = frozenset(dim.dim_param for dim in dims if dim.dim_param)
     pairs = zip(graphs_in(graph), graphs_in(plain), strict=True)
@@ -133,7 +133,7 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
 
 
 def keep_names(type_: PartialType, names: Set[str]) -> PartialType:
-    """Return a type in which other named sizes are None."""
+    """Return a type in which all named sizes are None, except the sizes with a name in `names`."""
     return type_.each_size(lambda size: size if isinstance(size, int) or size in names else None)
 
 

@@ -68,7 +68,7 @@ def read_model(path: Path) -> ModelFile:
 
 
 class Inferred(NamedTuple):
-    """A graph after shape inference, without contradicted declarations. `remark`: why inference failed, or empty."""
+    """A graph after shape inference. Wrong declarations were removed. `remark`: why inference failed, or empty."""
 
     graph: GraphProto
     remark: str
@@ -96,7 +96,7 @@ def infer(file: ModelFile, graph: GraphProto, opsets: Sequence[OperatorSetIdProt
 
 
 def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tuple[Declarations, str]:
-    """Compare the declared types with those that shape inference finds without them. Removes those in `model`."""
+    """Compare declared types with the types that shape inference finds without them. Remove all declarations from `model`."""
     if not remove_declarations(model.graph):
         return Declarations(), ""
     try:
@@ -109,7 +109,7 @@ def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tupl
 
 
 def external_files(path: Path) -> list[str]:
-    """Return the names of a model's external data files, as it spells them. FileError for an invalid file."""
+    """Return the names of a model's external data files, as written in the model. FileError for an invalid file."""
     model, _ = _decoded(path)
     return sorted({entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"})
 

@@ -32,7 +32,7 @@ class InferenceLimitError(InferenceFailedError):
 
 @dataclass
 class InferenceLimits:
-    """The time and memory that shape inference may still use. `memory`: bytes more than after importing onnx."""
+    """The time and memory that shape inference may still use. `memory`: bytes, without the memory for importing onnx."""
 
     seconds: float
     memory: int
@@ -109,7 +109,7 @@ class _InferenceProcess:
 
     @property
     def usable(self) -> bool:
-        """Return False after its end, and in a forked child, which must start its own process."""
+        """Return False if the process has ended. Also return False in a forked child, which must start its own process."""
         return self.owner == os.getpid() and self._process.poll() is None
 
     def ask(self, request: _Request, limits: InferenceLimits) -> tuple[bytes, float]:

@@ -32,7 +32,7 @@ SELECTING = ("Compress", "NonZero", "Unique")
 
 
 def serve() -> None:
-    """Answer requests from standard input until it is closed. First write one byte when onnx is imported."""
+    """Import onnx, write one byte, and answer requests from standard input until it is closed."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # native code that prints must not write into an answer
     warnings.simplefilter("ignore")
@@ -57,7 +57,7 @@ def serve() -> None:
 
 
 def read(pipe: Any, size: int) -> bytes:
-    """Read exactly `size` bytes from a pipe. EOFError if it ends before."""
+    """Read exactly `size` bytes from a pipe. EOFError if the pipe ends before."""
     data: bytes = pipe.read(size)
     if len(data) < size:
         raise EOFError
@@ -114,7 +114,7 @@ def _node(text: bytes, most: int) -> bytes:
 
 
 def _elements(type_: Any, most: int, selects: bool) -> int:
-    """Return the largest possible number of elements in an output, or more than `most` if it is unknown."""
+    """Return the largest possible number of elements in an output. If it is unknown, return a number above `most`."""
     tensor = type_.tensor_type
     if type_.WhichOneof("value") != "tensor_type" or (not selects and not tensor.HasField("shape")):
         return most + 1
@@ -141,7 +141,7 @@ def _tensor(value: Any, name: str) -> Any:
 
 
 def _shorten(graph: Any) -> None:
-    """Cut inferred shapes to save memory. Longer shapes are refused anyway."""
+    """Cut inferred shapes with too many dimensions, to save memory. Such shapes are refused anyway."""
     for value in graph.value_info:
         if len(value.type.tensor_type.shape.dim) > LONGEST_SHAPE:
             del value.type.tensor_type.shape.dim[LONGEST_SHAPE:]

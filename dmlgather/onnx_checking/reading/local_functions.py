@@ -93,7 +93,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
         return self._without_declarations[key]
 
     def add_defaults(self, nodes: Iterable[NodeProto]) -> None:
-        """Copy default attributes of functions into calls that lack them, up to MOST_DEFAULTS bytes."""
+        """Copy the default attributes of functions into calls without these attributes, up to MOST_DEFAULTS bytes."""
         bytes_left = MOST_DEFAULTS
         for node in all_nodes(nodes):
             key = self.called(node)
@@ -112,7 +112,7 @@ class Functions(Mapping[Key, "FunctionProto"]):
                 yield key
 
     def _check(self, key: Key, node: NodeProto) -> None:
-        """Raise FileError for too many inputs or outputs, because some versions of ONNX crash at them."""
+        """Raise FileError if a call has more inputs or outputs than the function. Some versions of ONNX crash at such calls."""
         function = self._functions[key]
         for kind, arguments, parameters in (("input", node.input, function.input), ("output", node.output, function.output)):
             if len(arguments) > len(parameters):
@@ -126,7 +126,7 @@ def _key(domain: str, name: str, proto: FunctionProto | NodeProto) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """The known arguments of a local function, in one call or in all."""
+    """The known arguments of a local function, in one call or common to all calls."""
 
     types: tuple[PartialType, ...] = ()
     values: tuple[Value, ...] = ()
@@ -150,7 +150,7 @@ class FunctionCall:
         return cls(attributes=dict.fromkeys(names))
 
     def joined(self, other: FunctionCall) -> FunctionCall:
-        """Return what is true for both calls."""
+        """Return the arguments that both calls share."""
         types = zip_longest(self.types, other.types, fillvalue=NOTHING)
         values = zip_longest(self.values, other.values, fillvalue=Unknown("an input that not all calls give"))
         names = dict.fromkeys((*self.attributes, *other.attributes))
@@ -187,8 +187,8 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
 
 
 def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
-    """Copy a function's nodes, with references replaced by these attributes. None is an attribute of unknown value: references
-    to it stay.
+    """Copy a function's nodes. Replace references to the function's attributes by `attributes`.
+    A reference stays if the attribute is None (unknown value). It is removed if the attribute is missing.
     """
     from onnx import GraphProto
 

@@ -26,7 +26,9 @@ HIDDEN = "dmlgather.hidden"
 
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
-    """Infer shapes. Return the graph, and why shapes are missing, or "". May change `model`. ValueError if it is too large."""
+    """Infer shapes. Return the graph, and the reason why shapes are missing, or "". May change `model`.
+    ValueError if the model is too large.
+    """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
         graph, remark = _within_limits(model, limits, strict)
@@ -35,12 +37,12 @@ def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -
 
 
 def _slice_sizes(_node: NodeProto, _data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return None for named sizes: some versions of ONNX copy the input's name even if the slice is shorter."""
+    """Return None for each named size of a Slice. Some versions of ONNX copy the input's name to a shorter slice."""
     return {axis: None for axis, size in enumerate(result) if isinstance(size, str)}
 
 
 def _pooling_sizes(node: NodeProto, data: Shape, result: Shape) -> Mapping[int, Size]:
-    """Return corrections for pooling with ceil_mode. ONNX may count a window that begins behind the data."""
+    """Return corrections for pooling with ceil_mode. ONNX may count a window that begins after the data."""
     ints = {attribute.name: list(attribute.ints) or [attribute.i] for attribute in node.attribute}
     rank = len(data) - 2
     steps, pads = ints.get("strides", [1] * rank), ints.get("pads", [0] * rank)
@@ -71,7 +73,7 @@ def right_type(node: NodeProto, opset: int, data: PartialType, result: PartialTy
 
 
 def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
-    """Make shape inference skip nodes with wrongly inferred sizes, and declare the right ones. Return True if any."""
+    """Make shape inference skip nodes with wrongly inferred sizes, and declare the right sizes. Return True if it skips any."""
     opset, any_hidden = own_opset(model.opset_import), False
     for graph, typed_graph in zip(graphs_in(model.graph), graphs_in(typed), strict=True):
         nodes = [node for node in graph.node if node.op_type in MISTAKEN and node.input]
@@ -93,7 +95,7 @@ def _hide_mistaken(model: ModelProto, typed: GraphProto) -> bool:
 
 
 def _clear_others(value: ValueInfoProto, shape: Shape) -> bool:
-    """Remove the sizes that differ from `shape`. Return True if any."""
+    """Remove the sizes that differ from `shape`. Return True if there were any."""
     own = type_of_value(value).shape or ()
     wrong = [dim for dim, size, expected in zip(value.type.tensor_type.shape.dim, own, shape, strict=False) if size != expected]
     for dim in wrong:
@@ -128,7 +130,7 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Make shape inference skip nodes that read tensors too long for shapes. Return True if any."""
+    """Make shape inference skip nodes that read tensors too long for shapes. Return True if it skips any."""
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)

@@ -123,13 +123,13 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class SymbolSnapshot:
-    """The symbols before a subgraph was visited. Later symbols are removed from types that leave it."""
+    """The symbols that exist at one moment."""
 
     names: ModelSizes
     symbols: frozenset[str]
 
     def outside(self, type_: PartialType) -> PartialType:
-        """Return a type in which sizes with later symbols are None."""
+        """Return a type in which sizes with symbols made after this moment are None."""
         return type_.each_size(lambda size: size if self.names.sizes.symbols(size) <= self.symbols else None)
 
 
@@ -141,7 +141,7 @@ class GraphNames:
         self._read = {name: name for name in known_names}
 
     def inside(self, path: str) -> GraphNames:
-        """Return the names for a subgraph, without those of declared sizes: branches may use these differently."""
+        """Return the names for a subgraph. Names of declared sizes are left out, because branches may use them differently."""
         inner = GraphNames(self.names, path)
         inner._read = {text: name for text, name in self._read.items() if name not in self.names.declared}
         return inner

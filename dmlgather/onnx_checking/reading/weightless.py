@@ -54,19 +54,19 @@ _VALUES: Mapping[int, tuple[re.Pattern[bytes], int]] = {
 
 @dataclass(frozen=True)
 class KeptParts:
-    """The rest of a model file, without elements of large tensors. `parts`: bytes, or unread ranges of file positions."""
+    """A model file without the elements of large tensors. `parts`: bytes, or ranges of the file that are read later."""
 
     file: BinaryIO
     parts: list[bytes | range]
     size: int
 
     def read(self) -> bytes:
-        """Return the rest as one protobuf message. FileError if the file has become shorter."""
+        """Return the parts as one protobuf message. FileError if the file has become shorter."""
         return b"".join(part if isinstance(part, bytes) else _read(self.file, part.start, part.stop) for part in self.parts)
 
 
 def without_weights(file: BinaryIO, size: int) -> KeptParts:
-    """Find the parts of a file of `size` bytes to keep. FileError if it becomes shorter meanwhile."""
+    """Find the ranges of a model file that hold no weights. FileError if the file becomes shorter than `size` bytes."""
     from onnx import ModelProto
 
     walk = _ElementSkipper(file)
@@ -75,14 +75,15 @@ def without_weights(file: BinaryIO, size: int) -> KeptParts:
 
 
 class _UnusualError(Exception):
-    """Raised for a damaged or unusual field, and after MOST_FIELDS fields. Then the rest of the message is kept."""
+    """Raised for a damaged or unusual field, and after MOST_FIELDS fields. The caller then keeps the rest of the message."""
 
 
 class _Layout(NamedTuple):
-    """The fields of a message type, by tag (field number and wire type).
-    `single`: fields with a tensor that may occur only once, because protobuf merges repeated ones.
-    `packed`: bytes per element for each list of elements; 0 if they vary.
-    `unpacked`: for fields with one element each, the pattern of several in a row.
+    """The fields of a protobuf message type that may hold tensors or elements. The keys are tags: field number and wire type.
+    `inner`: the types of nested messages.
+    `single`: the fields with a tensor that may occur only once, because protobuf merges repeated ones.
+    `packed`: the bytes per element in each field that holds a list of elements; 0 if they vary.
+    `unpacked`: for each field that holds one element, a pattern of several such fields in a row.
     """
 
     inner: Mapping[int, Any]
@@ -116,7 +117,7 @@ def _is_tensor(descriptor: Any) -> bool:
 
 
 def _has_tensor(descriptor: Any, *around: Any) -> bool:
-    """Return True if a message type is a tensor, or contains one in a field that occurs only once."""
+    """Return True if a message type is a tensor, or has one in a field that occurs only once. `around`: the outer types."""
     if descriptor in around or _is_tensor(descriptor):
         return descriptor not in around
     inner = (field.message_type for field in descriptor.fields if field.message_type is not None and field.has_presence)
@@ -124,14 +125,14 @@ def _has_tensor(descriptor: Any, *around: Any) -> bool:
 
 
 class _ElementSkipper:
-    """Collects the parts of a file to keep. `fields`: the number of fields read so far."""
+    """Collects the ranges of a model file that hold no weights. `fields`: the number of fields read so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.fields = file, 0
         self.parts: list[bytes | range] = []
 
     def message(self, start: int, end: int, descriptor: Any, nested: int) -> int:
-        """Keep a message without elements of tensors. Return the number of kept bytes."""
+        """Keep a message, except the elements of its tensors. Return the number of kept bytes."""
         layout, first_part, singles = _layout(descriptor), len(self.parts), set()
         # `size` is the number of kept bytes before `since`. All bytes from `since` on are kept so far.
         size, since, at = 0, start, start
@@ -236,7 +237,7 @@ class _ElementSkipper:
             raise _UnusualError
 
     def _end_of_run(self, at: int, end: int, pattern: re.Pattern[bytes]) -> int:
-        """Return the position behind a series of fields with one element each."""
+        """Return the position after a series of fields with one element each."""
         size = _HEAD
         while True:
             match = pattern.match(_read(self.file, at, min(at + size, end)))
@@ -247,7 +248,7 @@ class _ElementSkipper:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a varint of at most 5 bytes. Return its value, and the position behind it."""
+    """Decode a varint of at most 5 bytes. Return the value, and the position after the varint."""
     value = 0
     for shift, byte in zip(range(0, 35, 7), data[at:], strict=False):
         value |= (byte & 0x7F) << shift

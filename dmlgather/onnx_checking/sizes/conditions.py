@@ -60,7 +60,7 @@ Atom = bool | tuple[str, Range] | AtLeast | None
 
 class Conditions:
     """Conditions on sizes that must all hold.
-    `inequalities`: conditions that are no range of one symbol, such as "past + seq >= 1".
+    `inequalities`: conditions that cannot be stated as the range of one symbol, such as "past + seq >= 1".
     `unstated`: True if a condition is missing because its expression was too long.
     """
 
@@ -72,7 +72,7 @@ class Conditions:
         self.unstated = False
 
     def joined(self, *others: Conditions) -> Conditions:
-        """Return a new set with the conditions of all these sets, which must be about the same `Sizes`."""
+        """Return the conditions of all these sets as a new set. All sets must use the same `Sizes`."""
         conjunction = Conditions(self.sizes)
         for other in (self, *others):
             conjunction.never |= other.never
@@ -88,7 +88,7 @@ class Conditions:
             self._add(atom)
 
     def holds(self, left: Iterable[KnownSize], right: Iterable[KnownSize], offset: int = 0) -> bool | None:
-        """Return True if sum(left) >= sum(right) + offset follows, False if it cannot hold, None if neither was shown."""
+        """Return True if the conditions imply sum(left) >= sum(right) + offset, False if they exclude it, otherwise None."""
         answers = {self._answer(atom) for atom in self._atoms(left, right, offset)}
         return False if False in answers else None if None in answers else True
 
@@ -138,7 +138,7 @@ class Conditions:
         yield from (None,) if one is None or two is None else self._simplified(AtLeast(one, two, offset + extra - less))
 
     def _sum(self, terms: Iterable[KnownSize]) -> tuple[KnownSize | None, int]:
-        """Return the sum of the symbolic sizes, None if it is too long, and the sum of the numbers."""
+        """Return the sum of the symbolic sizes, and the sum of the numbers. The first is None if its expression is too long."""
         total: KnownSize | None = 0
         numbers = 0
         for term in terms:
@@ -149,7 +149,7 @@ class Conditions:
         return (0, numbers + total) if isinstance(total, int) else (total, numbers)
 
     def _simplified(self, inequality: AtLeast) -> Iterator[Atom]:
-        """Split an inequality: minimum(N, M) >= 2 gives the ranges N >= 2 and M >= 2."""
+        """Yield simpler conditions that together mean the same: "minimum(N, M) >= 2" gives N >= 2 and M >= 2."""
         linear = self._difference(inequality)
         if linear is not None and len(linear[0]) < 2:
             yield _atom(*linear)
@@ -175,11 +175,11 @@ class Conditions:
             yield inequality
 
     def _are_factors(self, sizes: tuple[KnownSize, ...]) -> bool:
-        """Return True for several sizes that are never negative. Their product is positive only if each is."""
+        """Return True for several sizes that cannot be negative. A product of such sizes is positive only if each size is."""
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
-        """Simplify an inequality that holds if one of `any_of` holds: maximum(N, M) >= 2 if N >= 2 or M >= 2."""
+        """Simplify an inequality that means "one of `any_of` holds". Example: maximum(N, M) >= 2 means N >= 2 or M >= 2."""
         possible = [one for one in any_of if self.holds((one.left,), (one.right,), one.offset) is not False]
         if len(possible) == 1:
             yield from self._simplified(possible[0])
@@ -187,7 +187,9 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Solve an inequality for its only symbol without a fixed value, if the solutions are one range."""
+        """Solve an inequality for its only symbol without a fixed value.
+        Return None if there are several such symbols, or if the solutions are not one range.
+        """
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
         open_symbols = [symbol for symbol in symbols if ranges[symbol].low != ranges[symbol].high]
@@ -218,7 +220,7 @@ class Conditions:
         return False if both.empty else True if both == allowed else None
 
     def _implies(self, one: AtLeast, other: AtLeast) -> bool:
-        """Return True if `other` certainly holds wherever `one` holds."""
+        """Return True if `one` certainly implies `other`."""
         sum_, other_sum = self._difference(one), self._difference(other)
         if sum_ is None or other_sum is None:
             return one.left == other.left and one.right == other.right and one.offset >= other.offset
@@ -277,7 +279,7 @@ def _of_range(symbol: str, allowed: Range) -> SizeCondition:
 
 
 def _atom(factors: Mapping[str, int], constant: int) -> Atom:
-    """Return the condition sum(factor * symbol) + constant >= 0 for at most one symbol."""
+    """Return the condition factor * symbol + constant >= 0 as an `Atom`. `factors` has at most one symbol."""
     if not factors:
         return constant >= 0
     ((symbol, factor),) = factors.items()
@@ -286,13 +288,13 @@ def _atom(factors: Mapping[str, int], constant: int) -> Atom:
 
 
 def _range(factor: int, constant: int) -> Range:
-    """Return the integers of 0 or more with factor * size + constant >= 0."""
+    """Return the range of sizes with factor * size + constant >= 0."""
     # 2 * size - 7 >= 0: size >= 4, which is -(-7 // 2). -2 * size + 7 >= 0: size <= 3, which is 7 // 2.
     return Range(max(0, -(constant // factor))) if factor > 0 else Range(0, constant // -factor)
 
 
 def most_of(factor: int, allowed: Range) -> float | int:
-    """Return the largest value of factor * symbol for symbols in a range. It may be infinite."""
+    """Return the largest value of factor * symbol if the symbol lies in a range. It may be infinite."""
     if factor < 0:
         return factor * allowed.low
     return math.inf if allowed.high is None else factor * allowed.high

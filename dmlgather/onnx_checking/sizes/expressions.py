@@ -128,7 +128,7 @@ class Sizes:
         return Fraction(int(result.p), int(result.q)) if result is not None and result.is_Rational else None
 
     def compare(self, left: KnownSize | Fraction, relation: str, right: KnownSize | Fraction) -> bool | None:
-        """Return the answer if it is the same for all values of the symbols. None if not, or if none was found."""
+        """Compare two sizes. Return None if the answer depends on the symbols, or if it was not found."""
         if not isinstance(left, str) and not isinstance(right, str):
             return RELATIONS[relation](left, right)
         difference = self._expression(left) - self._expression(right)
@@ -164,7 +164,7 @@ class Sizes:
         return linear_of(self._named[size]) if size in self._named else ({size: 1}, 0)
 
     def parts(self, size: KnownSize, operation: Literal["minimum", "maximum", "multiply"]) -> tuple[KnownSize, ...]:
-        """Return the operands, such as "N" and "M" of the maximum "max(N, M)". Another size is its own only part."""
+        """Split a size such as "max(N, M)" into the operands "N" and "M". Return a size of another kind as a tuple of one."""
         kind = {"minimum": "Min", "maximum": "Max", "multiply": "Mul"}[operation]
         if isinstance(size, int) or size not in self._named or type(self._named[size]).__name__ != kind:
             return (size,)
@@ -186,8 +186,9 @@ class Sizes:
     def where_at_least(
         self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
-        """Solve left >= right + offset for one symbol; all others must have a fixed value. Return True for all values in its
-        range, False for none, and None if the values are not one range.
+        """Solve left >= right + offset for one symbol. All other symbols must have a fixed value in `ranges`.
+        Return the range of solutions: True if all values in the symbol's range are solutions, False if none is.
+        Return None if the solutions are not one range.
         """
         key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:
@@ -255,7 +256,7 @@ def _quotient(operation: str, left: Any, right: Any) -> Any | None:
 
 
 def _truncate(sympy: Any, value: Any) -> Any:
-    """Round towards 0: max(0, floor(value)) + min(0, ceiling(value)), without a term that is always 0."""
+    """Round towards 0: max(0, floor(value)) + min(0, ceiling(value)). A term that is always 0 is left out."""
     least, most = bounding(value)({}).ends({})
     positive = sympy.floor(value) if least >= 0 else sympy.Max(0, sympy.floor(value)) if most >= 1 else 0
     negative = sympy.ceiling(value) if most <= 0 else sympy.Min(0, sympy.ceiling(value)) if least <= -1 else 0
@@ -279,14 +280,14 @@ OPERATIONS = (*QUOTIENTS, *_SIMPLE)
 
 
 def _exact(value: Any) -> bool:
-    """Return True if floating point computes the expression exactly for usual sizes, as for halves."""
+    """Return True if floating point computes an expression of usual sizes without rounding, such as N/2."""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
 
 
 def _is_short(number: Any) -> bool:
-    """Return True if products with sizes need few bits: for 1/2, 3/4 and 100, not for the float 0.7."""
+    """Return True if a number has few bits, so that floating point is exact: 1/2, 3/4 and 100, not the float 0.7."""
     return bool(number.q & (number.q - 1) == 0 and number.q <= SHORT and abs(number.p) <= SHORT**2)
 
 

@@ -188,8 +188,9 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
-    """Return the values of a symbol for which an expression is 0 or more; all other symbols must have a fixed value. True for
-    all in its range, False for none, None if they are not one range.
+    """Return the range of one symbol in which an expression is at least 0. All other symbols must have a fixed value.
+    Return True if this is the whole range of the symbol, and False if the expression is always negative.
+    Return None if the values are not one range.
     """
     accepted: list[Range] = []
     for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
@@ -229,7 +230,9 @@ def largest_value(bound: Bounding, symbols: Collection[str]) -> int | None:
 def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
-    """Divide a range into intervals, and yield them with bounds. `is_open`: True to divide further."""
+    """Divide the range of a symbol into intervals. Yield each interval, and the bounds of the expression in it.
+    `is_open`: a function that returns True for bounds that require smaller intervals.
+    """
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0
     while pending:

@@ -46,7 +46,9 @@ class Crossing:
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint on symbols. It is not met if `met` raises ZeroDivisionError. Values near `crossings` are tried."""
+    """A constraint on symbols. It is not met if `met` raises ZeroDivisionError.
+    `crossings`: the boundaries at which `met` may change. The search tries values near them.
+    """
 
     symbols: frozenset[str]
     met: Callable[[Values], bool]
@@ -61,7 +63,7 @@ class Constraint:
 
 
 def constraints_of(conditions: Conditions) -> list[Constraint]:
-    """Return a constraint for each inequality. `SizeSearch` takes the ranges separately."""
+    """Return a constraint for each inequality. Ranges are left out: `SizeSearch` has a parameter for them."""
     sizes = conditions.sizes
     return [
         Constraint(
@@ -74,7 +76,7 @@ def constraints_of(conditions: Conditions) -> list[Constraint]:
 
 
 def constraint_on(sizes: Sizes, size: KnownSize, met: Callable[[int], bool], *numbers: int) -> Constraint:
-    """Return the constraint that a size meets a predicate. `numbers`: where its answer may change."""
+    """Return a constraint that is met if `met(size)` is True. `numbers`: the values at which `met` may change."""
     crossings = tuple(Crossing((size,), (), number) for number in numbers)
     return Constraint(sizes.symbols(size), lambda values: met(sizes.at(size, values)), crossings)
 
@@ -131,7 +133,7 @@ class SizeSearch:
         return values if extend(0) else None
 
     def _candidates(self, symbol: str, values: Values, crossings: Iterable[Crossing]) -> list[int]:
-        """Return the values to try, in ascending order: small ones, and those near crossings."""
+        """Return the values of a symbol to try, in ascending order: small values, and values near crossings."""
         allowed = self.ranges[symbol]
         crossings = list(crossings)
         dense = DENSE if any(not crossing.is_sum(self.sizes) for crossing in crossings) else 3

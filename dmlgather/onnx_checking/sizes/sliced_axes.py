@@ -31,7 +31,7 @@ class SlicedAxis:
         return sizes.symbols(self.size) | sizes.symbols(self.start) | sizes.symbols(self.end)
 
     def constraints(self, sizes: Sizes) -> Iterator[Constraint]:
-        """Yield the cases that DirectML may treat differently: several elements taken, some left out, both."""
+        """Yield constraints for cases that may differ in DirectML: the slice takes several elements, omits some, or both."""
         symbols, crossings = self.symbols(sizes), tuple(self._crossings())
         for several, partial in ((True, False), (False, True), (True, True)):
 
@@ -42,7 +42,7 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Yield where the number of taken elements may follow another formula: bounds are equal, or a step apart."""
+        """Yield boundaries at which the formula for the number of elements may change: bounds are equal, or a step apart."""
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
         for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound like floor(N/2) reaches one of them exactly
@@ -76,7 +76,9 @@ def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Itera
 
 
 def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require that a forward slice takes an element. `from_front`, `to_front`: the bound is not negative."""
+    """Require that a slice with a positive step takes an element.
+    `from_front`: True if the start is 0 or more. `to_front`: True if the end is 0 or more.
+    """
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(size, start, 1)
@@ -92,7 +94,7 @@ def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fro
 
 
 def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require that a backward slice takes an element."""
+    """Require that a slice with a negative step takes an element. The parameters are as in `_forwards`."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(start, end, 1)
@@ -109,7 +111,7 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
 
 
 def _keep_within(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require that symbolic bounds lie within the axis, unless they cannot."""
+    """Require that symbolic bounds lie within the axis. A bound that cannot lie there stays unrestricted."""
     backwards = int(axis.step < 0)
     for bound, positive, before_front in ((axis.start, from_front, 0), (axis.end, to_front, backwards)):
         if isinstance(bound, str):

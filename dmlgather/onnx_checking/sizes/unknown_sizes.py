@@ -57,15 +57,15 @@ class NodeSizes:
         return list(dict.fromkeys(chain.from_iterable(symbols)))
 
     def concrete(self, shape: Named, values: Values) -> tuple[int, ...]:
-        """Evaluate a shape."""
+        """Return a shape with numbers in place of symbols."""
         return tuple(self.sizes.at(size, values) for size in shape)
 
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Numbers for a node's unknown sizes, to check it with. The smallest sizes come last.
-    `provided`: the conditions that all trials meet; under them, no tensor is empty.
-    `possible`: False if no sizes meet the conditions; then one trial shows the fault. None if that is not known.
+    """Numbers for a node's unknown sizes, to check the node with. The smallest numbers come last.
+    `provided`: the conditions that all trials meet. They imply that no tensor is empty.
+    `possible`: False if no sizes meet the conditions. Then the only trial shows the fault. None if this is not known.
     """
 
     values: list[dict[str, int]]
@@ -123,7 +123,7 @@ def _rules(node: NodeSizes) -> Conditions:
 
 
 def _sign_combinations(node: NodeSizes, nonempty_inputs: Conditions, within: bool) -> list[Conditions]:
-    """Return conditions for each combination of signs of slice bounds. Under them, no tensor is empty."""
+    """Return one set of conditions for each combination of signs of slice bounds. Each set implies that no tensor is empty."""
     combinations = [nonempty_inputs]
     for axis in node.axes:
         combinations = [each for common in combinations for each in nonempty(axis, common, within)][:MOST_COMBINATIONS]
@@ -143,7 +143,7 @@ class _Search:
         return self.search.first([*self.constraints, *more]) if self.possible else None
 
     def different(self) -> list[dict[str, int]]:
-        """Return trials that show all cases of DirectML. Each covers as many of the remaining ones as possible."""
+        """Return trials for all cases that DirectML may treat differently. Each trial covers as many new cases as possible."""
         trials: list[dict[str, int]] = []
         sizes, units = self.node.sizes, {size: self.node.units.get(size, 1) for size in self.node.dimensions}
         # Sizes of several elements or blocks, and of one. The smallest values of symbols need not give the latter.
@@ -166,7 +166,7 @@ class _Search:
         return trials
 
     def may_miss(self, smallest: Values) -> bool:
-        """Return True if the smallest sizes are too large for DirectML, but smaller ones may exist."""
+        """Return True if `smallest` is too large for DirectML, although the search may have missed smaller sizes."""
         return not self._small(smallest) and any(smallest[symbol] > each.low for symbol, each in self.search.ranges.items())
 
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
