@@ -69,7 +69,7 @@ class FileReport(Record):
     @computed_field  # type: ignore[prop-decorator] # the decorator is meant to stand on a property
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Group findings with the same cause. Each finding is in one group."""
+        """The findings in groups with the same cause. Each finding is in one group."""
         return causes(self.findings, self.kind == "onnx")
 
     def by_cause(self) -> Iterator[tuple[Cause, list[ReportedFinding]]]:
@@ -213,7 +213,7 @@ class CheckReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as above
     @property
     def verdicts(self) -> Verdicts:
-        """Return the counts of nodes in ONNX models, by verdict."""
+        """The counts of nodes in ONNX models, by verdict."""
         return verdicts(node for file in self.files for node in file.nodes)
 
     @computed_field  # type: ignore[prop-decorator] # as above

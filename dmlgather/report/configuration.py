@@ -64,7 +64,7 @@ class Ignore(Record, strict=True):
 
 
 class Configuration(Record, strict=True):
-    """A project's settings for its checks. Options of the command override them."""
+    """A project's settings for checks. Options of the command override the settings."""
 
     level: FeatureLevelField = FeatureLevel.LEVEL_6_4
     """The DirectML feature level to check for."""

@@ -155,8 +155,8 @@ Matching takes linear time, because a hostile file may have long texts.
 
 
 class Cause(Record):
-    """A group of findings that one change may fix. They have the same code and status, and texts that differ only in names and
-    numbers.
+    """A group of findings that one change may fix. All have the same code and status. The texts differ only in names
+    and numbers.
     """
 
     code: str

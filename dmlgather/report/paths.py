@@ -21,7 +21,7 @@ def absolute(file: str | os.PathLike[str]) -> str:
 
 
 def relative(file: str, folder: str) -> str | None:
-    """Return a path relative to a folder, with slashes, or None outside of it."""
+    """Return a path relative to a folder, with slashes. Return None for a path outside the folder."""
     path, start = absolute(file), absolute(folder)
     try:
         result = os.path.relpath(path, start)
@@ -31,7 +31,7 @@ def relative(file: str, folder: str) -> str | None:
 
 
 def named(file: str, folder: str) -> str:
-    """Return a path relative to a folder, with slashes, perhaps with "..". On another drive, it is absolute."""
+    """Return a path relative to a folder, with slashes and perhaps "..". A path on another drive becomes absolute."""
     try:
         return os.path.relpath(absolute(file), absolute(folder)).replace(os.sep, "/")
     except ValueError:  # another drive
@@ -100,7 +100,7 @@ class Patterns:
         self._spec, self._folder = specification(patterns), folder
 
     def within(self, folder: str) -> Patterns:
-        """Return the patterns without those that match the whole `folder`."""
+        """Drop the patterns that match the whole `folder`. Return the others."""
         patterns = copy(self)
         if (name := relative(folder, self._folder)) is not None:
             patterns._spec = without_matches_of(self._spec, name)
@@ -124,7 +124,7 @@ def specification(patterns: Sequence[str]) -> GitIgnoreSpec:
 
 
 def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
-    """Return the patterns without those that match a whole folder."""
+    """Drop the patterns that match a whole folder."""
     from pathspec import GitIgnoreSpec
 
     any_file = f"{folder}/ ".removeprefix("./")  # a name that only patterns for the whole folder or for all files match

@@ -106,7 +106,7 @@ AT_FIRST = " (at the first place)"
 
 
 def line(finding: ReportedFinding, places: int = 1) -> str:
-    """Return a finding as one line. `places`: the number of findings that it stands for."""
+    """Return a finding as one line. `places`: the number of findings that `finding` represents."""
     return f"{finding}{f' ({_times(places)})' if places > 1 else ''}{finding.remark}"
 
 
@@ -115,8 +115,8 @@ def block(
 ) -> Iterator[str]:
     """Yield a finding as lines: place, code and rule; the source line with a caret; "expected", "got" and "fix".
 
-    `joint`: the text between subject and path. `places`: the number of findings that it stands for. `named`: begin with the
-    file.
+    `joint`: the text between subject and path. `places`: the number of findings that `finding` represents. `named`: True to
+    begin with the file.
     """
     subject = finding.subject if finding.created is None else ""  # `head` has it
     where = ", ".join(filter(None, (joint.join(filter(None, (subject, finding.path))), _times(places))))
