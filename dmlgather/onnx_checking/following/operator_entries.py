@@ -100,12 +100,12 @@ class KnownNode:
         return tensor(self.dtype(index if of is None else of), self.shape(index))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
-        """Return the data type of the first of these inputs that the node has."""
+        """Return the data type of the first input that the node has. `numbers`: the positions of the inputs to try."""
         return next((self.types[index].dtype for index in numbers if self.has(index)), None)
 
 
 def size_of(element: Element) -> Size:
-    """Return an element as a size, or None if it is not one."""
+    """Return an element if it is a size, otherwise None."""
     return element if isinstance(element, int | str) else None
 
 

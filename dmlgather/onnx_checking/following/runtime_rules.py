@@ -84,7 +84,7 @@ def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
 
 
 def packed_product(call: KnownNode) -> list[PartialType]:
-    """Infer the type of a product with a packed matrix. Its shape is [K, N], or [N, K] with transB."""
+    """Infer the type of a product with a packed matrix of shape [K, N], or [N, K] with transB."""
     data = call.shape(0)
     columns = call.integers["N" if call.integers.get("transB", 1) else "K"]
     return [call.like(0).sized(data and [*data[:-1], columns])]
@@ -179,7 +179,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
 
 
 def grouped_query(call: KnownNode) -> list[PartialType]:
-    """Infer the types of attention in which heads share keys. Input 0 may pack queries, keys and values."""
+    """Infer the output types of attention in which several heads share keys and values. Input 0 may pack queries, keys and values."""
     query, past = call.sizes(0), call.shape(3)
     heads, shared = call.integers["num_heads"], call.integers["kv_num_heads"]
     width = call.size("floor_divide", query[2], heads if call.has(1) else heads + 2 * shared)

@@ -34,7 +34,7 @@ MOST_FOLDED = 100
 
 
 class Scope:
-    """The known types and values of the names in a graph, and in graphs around it."""
+    """The known types and values of the names in a graph, and in the outer graphs."""
 
     def __init__(
         self,

@@ -141,7 +141,7 @@ class Sizes:
         return answers.pop() if len(answers) == 1 else None
 
     def symbols(self, size: object) -> frozenset[str]:
-        """Return the symbols in a size, none for an object that is no size."""
+        """Return the symbols in a size. An object that is no size has none."""
         if isinstance(size, str) and size in self._named:
             return frozenset(str(symbol.name) for symbol in self._named[size].free_symbols)
         return frozenset({size}) if isinstance(size, str) else frozenset()
