@@ -179,7 +179,7 @@ def multi_head(call: KnownNode) -> list[PartialType]:
 
 
 def grouped_query(call: KnownNode) -> list[PartialType]:
-    """Infer the output types of attention in which several heads share keys and values. Input 0 may pack queries, keys and values."""
+    """Infer the output types of attention with keys shared by several heads. Input 0 may pack queries, keys and values."""
     query, past = call.sizes(0), call.shape(3)
     heads, shared = call.integers["num_heads"], call.integers["kv_num_heads"]
     width = call.size("floor_divide", query[2], heads if call.has(1) else heads + 2 * shared)
