@@ -90,7 +90,7 @@ def text(
     bold: bool = False,
     data: Data | None = None,
 ) -> svg.Element:
-    """Return one line of text. `x`, `y`: the point of its baseline that `anchor` names. `data`: data-… attributes."""
+    """Return one line of text. It starts, ends or is centred at (`x`, `y`), as `anchor` says. `data`: data-… attributes."""
     return svg.Text(
         x=_n(x),
         y=_n(y),
@@ -118,7 +118,7 @@ def box(
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
-    """Return a rectangle. `hint`: tooltip. `data`: data-… attributes."""
+    """Return a rectangle. `hint`: a tooltip. `data`: data-… attributes."""
     return svg.Rect(
         x=_n(x),
         y=_n(y),
