@@ -180,7 +180,10 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """Return a resource. The command states its dimensions, or else they are those of the output that it holds."""
+        """Return the array that a writeFile command writes.
+
+        The command may state the shape. If it does not, the shape is the Sizes of the output that the resource holds.
+        """
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
         if command.resource not in self._last_output:
