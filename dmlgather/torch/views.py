@@ -175,8 +175,8 @@ def diagonal(
 ) -> TorchRequest:
     """Return torch.diagonal: a diagonal of the dimensions `dim1` and `dim2`, as a new last dimension.
 
-    `input`: copied first if it is not contiguous. `offset`: number of the diagonal; 0 for the main diagonal, positive above it,
-    negative below it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
+    `input`: copied first if it is not contiguous. `offset`: the number of the diagonal; 0 for the main diagonal, positive above
+    it, negative below it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
 
     >>> dg.torch.diagonal(np.arange(9).reshape(3, 3), 1).tolist()
     [1, 5]
