@@ -133,9 +133,9 @@ class Explanation:
     shows the diagram and the text.
 
     `lowest_level`: the oldest feature level of DirectML that takes the operator, such as "3_0". None if no level does; "" if
-    the operator is not DirectML's. `plan`: the plan for the described layouts, as text. `canonical`: its canonical form, as
+    the operator is not DirectML's. `plan`: the plan for the described layouts, as text. `canonical`: the canonical plan, as
     text. `cpu`, `cuda`: the program on each device, as text. `bytes_moved`: the bytes that one run reads and writes. `reason`:
-    for a node of an ONNX model, why no level takes it; otherwise None.
+    the reason why no level takes a node of an ONNX model; otherwise None.
     """
 
     operator: str
