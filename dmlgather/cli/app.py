@@ -82,7 +82,7 @@ def with_commands(
 ) -> typer.Typer:
     """Return an application with these functions as commands.
 
-    `functions`: by command name, the function and its line in the help text.
+    `functions`: for each command name, the function and its line in the help text.
     """
     app = typer.Typer(
         cls=group,

@@ -33,7 +33,7 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """Show the progress of the reference device. `remedy`: advice if it is too slow."""
+    """Show the progress of the reference device. `remedy`: advice for a run that is too slow."""
     from dmlgather.backends.reference import watched
 
     watcher = _Watcher(remedy)
