@@ -27,7 +27,8 @@ Fields = Mapping[int, int]
 class Format(NamedTuple):
     """A model format, and how to recognise it.
 
-    `test`: called with the file's first bytes and its protobuf fields. `remedy`: {0} stands for the file's quoted path.
+    `test`: a function that recognises the format by the file's first bytes and protobuf fields. `remedy`: advice, in which {0}
+    stands for the quoted path of the file.
     """
 
     test: Callable[[bytes, Fields], bool]

@@ -34,7 +34,7 @@ from dmlgather.wording import amount, counted
 class Dispatched:
     """Event: a dispatch has been executed.
 
-    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration.
+    `cpu_ms`, `gpu_ms`: the median time of one iteration, in milliseconds.
     """
 
     dispatchable: str
@@ -216,7 +216,7 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 
 
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory of resources on each device. `owned`: bytes of all OWNED_BY_DML inputs."""
+    """Return the memory of resources on each device. `owned`: the number of bytes of all OWNED_BY_DML inputs."""
     total = sum(sizes.values())
     largest = max(sizes, key=sizes.__getitem__, default="")
     resources = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")
