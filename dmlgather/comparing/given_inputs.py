@@ -55,7 +55,10 @@ def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
 
 
 def named_files(model: CheckedFile, options: Sequence[str]) -> dict[str, Path]:
-    """Assign the values of --inputs, NAME=FILE or FILE, to inputs. Raise ValueError if they do not fit."""
+    """Assign the files of --inputs to inputs.
+
+    `options`: texts of the form NAME=FILE or FILE. Raise ValueError for a wrong or repeated name, or a wrong number of files.
+    """
     names = list(inputs_of(model))
     files = dict[str, Path]()
     unnamed = list[str]()
