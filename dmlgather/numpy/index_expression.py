@@ -276,7 +276,7 @@ class IndexExpression:
     ) -> Any:
         """Apply the expression to `x`. Return a new array of x's array type, or `out`.
 
-        `x`: an array; its elements have one or more whole bytes, or are strings on the CPU. `out`: an array that receives the
+        `x`: an array of any type with elements of whole bytes; strings only on the CPU. `out`: an array that receives the
         result and is returned. `out_of_bounds`: what an index out of range does: "clamp", "raise", "promise" or a Fill. None
         means NumPy's rule, an IndexError. `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the
         arrays' device. `stream`: the GPU stream of the call.
