@@ -13,7 +13,10 @@ from dmlgather.files import STREAMS, FileError, read_text
 
 @dataclass(frozen=True)
 class InputFiles:
-    """All files that a command reads: `inputs`, the files that they refer to, and `alone`, which refer to none."""
+    """All files that a command reads.
+
+    `inputs`: files that may refer to other files. The command reads these, too. `alone`: files that refer to no other files.
+    """
 
     inputs: tuple[Path, ...]
     alone: tuple[Path, ...] = ()
@@ -41,7 +44,7 @@ def _external_data(path: Path) -> Iterator[Path]:
 
 
 def _initial_values(path: Path) -> Iterator[Path]:
-    """Yield the files of initial values, both relative to the model and to the current folder."""
+    """Yield the files of initial values. Each name gives two paths: from the model's folder, and from the current folder."""
     from dmlgather.directml.dxdispatch.jsonc import Document
 
     for name in _source_paths(Document(read_text(path)).value):

@@ -1,4 +1,4 @@
-"""Limits of CPU time and memory for work on one file, so that it cannot block the report on the others."""
+"""Limits of CPU time and memory for work on one file, so that it cannot block the report on other files."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ REPEAT_SECONDS = 0.5
 
 
 class LimitError(BaseException):
-    """Work exceeded a limit. `except Exception` does not catch it."""
+    """Error: work took more CPU time or memory than a limit allows. `except Exception` does not catch this error."""
 
 
 class Limits(NamedTuple):
-    """Limits of CPU time and additional memory (bytes). A limit that is None grows with the size of the files.
+    """Limits of CPU time (seconds) and additional memory (bytes). A limit that is None grows with the size of the files.
 
-    `least`: smaller files count as this many megabytes.
+    `least`: the size in megabytes that is assumed for smaller files.
     """
 
     seconds: float | None = None
@@ -50,7 +50,7 @@ class Limits(NamedTuple):
     def over(self, *paths: Path) -> Iterator[None]:
         """Raise LimitError inside the block when the work on these files exceeds a limit.
 
-        Only the main thread is limited, and not on Windows; macOS limits only time.
+        Only work in the main thread is limited. macOS limits only time. Windows limits nothing.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

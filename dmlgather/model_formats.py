@@ -27,7 +27,8 @@ Fields = Mapping[int, int]
 class Format(NamedTuple):
     """A model format, and how to recognise it.
 
-    `test`: called with the file's first bytes and its protobuf fields. `remedy`: {0} stands for the file's quoted path.
+    `test`: a function that recognises the format by the file's first bytes and protobuf fields. `remedy`: advice, in which {0}
+    stands for the quoted path of the file.
     """
 
     test: Callable[[bytes, Fields], bool]
@@ -36,7 +37,7 @@ class Format(NamedTuple):
 
 
 def _message(required: dict[int, int], optional: dict[int, int]) -> Callable[[bytes, Fields], bool]:
-    """Return a test for protobuf messages with all required fields, and no others but the optional ones."""
+    """Return a test for protobuf messages that have all required fields, and no fields except required and optional fields."""
     allowed = (required | optional).items()
     return lambda _, fields: required.items() <= fields.items() <= allowed
 
@@ -103,7 +104,10 @@ FORMATS = (
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return the end of an error message: the format of a file, and a remedy."""
+    """Return the end of an error message: the format of a file, and a remedy. Return None if the format is unknown.
+
+    `but`: a format that is not considered.
+    """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         head = file.read(HEAD)
         fields = _fields(file, size)

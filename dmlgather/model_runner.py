@@ -34,7 +34,7 @@ from dmlgather.wording import amount, counted
 class Dispatched:
     """Event: a dispatch has been executed.
 
-    `cpu_ms`, `gpu_ms`: median milliseconds of one iteration.
+    `cpu_ms`, `gpu_ms`: the median time of one iteration, in milliseconds.
     """
 
     dispatchable: str
@@ -180,7 +180,10 @@ class Runner:
         return Written(command.resource, target)
 
     def _array(self, command: WriteFile) -> NDArray[Any]:
-        """Return a resource. The command states its dimensions, or else they are those of the output that it holds."""
+        """Return the array that a writeFile command writes.
+
+        The command may state the shape. If it does not, the shape is the Sizes of the output that the resource holds.
+        """
         if command.dimensions is not None:
             return self.values(command.resource).reshape(command.dimensions)
         if command.resource not in self._last_output:
@@ -213,7 +216,7 @@ def memory_shares(model: CheckedFile, devices: Sequence[str]) -> list[MemoryShar
 
 
 def resource_shares(sizes: Mapping[str, int], owned: int, devices: Sequence[str]) -> list[MemoryShare]:
-    """Return the memory of resources on each device. `owned`: bytes of all OWNED_BY_DML inputs."""
+    """Return the memory of resources on each device. `owned`: the number of bytes of all OWNED_BY_DML inputs."""
     total = sum(sizes.values())
     largest = max(sizes, key=sizes.__getitem__, default="")
     resources = counted(len(sizes), "resource") + (f" ({largest!r} alone {amount(sizes[largest])})" if len(sizes) > 1 else "")

@@ -17,8 +17,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` (PEP 562) for a package that imports its public names on first use.
 
-    `modules`: the module of each public name; "" if the name is a module. `extras`: the third-party package that a name needs.
-    If it is missing, `__all__` lacks the name.
+    `modules`: the module that defines each public name; "" if the name is itself a module. `extras`: the third-party package
+    that a name needs. If the package is missing, `__all__` lacks the name.
     """
     needs = extras or {}
     public: list[str] = vars(sys.modules[package])["__all__"]
@@ -79,7 +79,7 @@ def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraErro
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs an extra's packages. pip would look for dmlgather[extra] on PyPI."""
+    """Return the command that installs an extra's packages by name, because pip would look for dmlgather on PyPI."""
     import re
     from importlib import metadata
 

@@ -86,7 +86,7 @@ def refusal(sentence: str) -> PydanticCustomError:
 
 
 def plainly(check: Callable[P, R]) -> Callable[P, R]:
-    """Return a validator that calls `check` and turns its ValueError into a `refusal`."""
+    """Return a validator that calls `check`. The message of a ValueError is shown without "Value error, " before it."""
 
     @functools.wraps(check)
     def validator(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -174,9 +174,9 @@ def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 
 
 def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
-    """Return the aliases of the fields beside an unknown one, by name.
+    """Return the fields that are allowed in the place of an unknown field, as a dict from name to alias.
 
-    Names are in PascalCase or snake_case, like the unknown one. Aliases are in PascalCase.
+    Names are in PascalCase or snake_case, like the name of the unknown field. Aliases are in PascalCase.
     """
     for step in location[:-1]:
         field = next((field for name, field in model.model_fields.items() if step in (name, field.alias)), None)

@@ -95,7 +95,7 @@ LONGEST_INTEGER = 192
 
 
 def shown_value(value: object) -> str:
-    """Return a JSON value as text of at most 60 characters. Other values are named by type."""
+    """Return a JSON value as text of at most 60 characters. Arrays, objects and very long integers are only described."""
     if isinstance(value, list | tuple):
         return "an array"
     if isinstance(value, dict):

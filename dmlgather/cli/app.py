@@ -46,7 +46,7 @@ MODULES = {"run": "run_model"}
 
 
 def build(*, lazy: bool = False) -> typer.Typer:
-    """Return the application with all subcommands. `lazy`: import their modules only when they are needed."""
+    """Return the application with all subcommands. `lazy`: import the subcommands' modules only when they are needed."""
     functions = {name: (_placeholder if lazy else _function(name), line) for name, line in SUBCOMMANDS.items()}
     app = with_commands(HELP, functions, add_completion=True, group=_LazyGroup if lazy else None)
     app.callback(help=HELP)(_options)
@@ -82,7 +82,7 @@ def with_commands(
 ) -> typer.Typer:
     """Return an application with these functions as commands.
 
-    `functions`: by command name, the function and its line in the help text.
+    `functions`: for each command name, the function and its line in the help text.
     """
     app = typer.Typer(
         cls=group,
@@ -120,7 +120,7 @@ def paragraphs(function: Callable[..., int]) -> str:
 def run(arguments: Sequence[str], application: Callable[[], typer.Typer] | None = None, name: str = "dmlgather") -> int:
     """Run a command line, and return the exit code. This never raises.
 
-    `application`: makes the Typer application. Default: dmlgather's.
+    `application`: a function that returns the Typer application. Default: dmlgather's own application.
     """
     if sys.stdout is None:
         say("dmlgather: standard output is closed")

@@ -206,7 +206,7 @@ def _provider(name: str) -> Provider:
 
 
 def _refuse(low: Sequence[tuple[tuple[str, ...], str]], loaded: LoadedConfiguration | None) -> int:
-    """Report the levels that are too low for the provider, and return the exit code."""
+    """Report feature levels that are too low for onnxruntime's DirectML provider. Return the exit code."""
     from dmlgather.wording import dotted
 
     for keys, reason in low:

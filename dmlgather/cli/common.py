@@ -50,7 +50,10 @@ JsonFile = Annotated[
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """Where a command writes its JSON. Its inputs (`made_from`) and other outputs (`others`) are never overwritten."""
+    """Where a command writes its JSON: to standard output, to `file`, or nowhere.
+
+    `made_from`: the input files of the command, which are never overwritten. `others`: other files that the command writes.
+    """
 
     printed: bool
     file: Path | None = None
@@ -128,7 +131,7 @@ def refuse_onnx(path: Path, command: str) -> None:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The number of lines of a stream that were left out, and the exit code that follows."""
+    """How many lines of a stream were left out. `code`: the exit code that the command therefore returns."""
 
     lines: int = 0
     code: int = 0
@@ -141,7 +144,7 @@ class LeftOut:
 def read_program_file(path: Path, allow_outside: bool, command: str) -> tuple[Program, LeftOut]:
     """Read a DxDispatch model, a descriptor or a stream of descriptors as a program. Findings go to standard error.
 
-    End the command like `load`. Raise FileError for another kind of file.
+    If a model or descriptor is not valid, end the command, like `load`. Raise FileError if the file is of another kind.
     """
     from dmlgather.dialects.programs import FILES, Program, program_of, unknown_file
     from dmlgather.files import STREAMS, FileError
@@ -175,7 +178,7 @@ def memory_limit(size: str | None) -> int | None:
 
 
 def missing_gpu() -> str | None:
-    """Return the reason why no GPU can be used. None if one can."""
+    """Return the reason why no GPU can be used. None if a GPU can be used."""
     from dmlgather.backends import cuda
     from dmlgather.backends.cuda.driver import DeviceError
 

@@ -100,10 +100,11 @@ def compare(
     --against.
 
     With --against MODEL.onnx, FILE and the ONNX model run on the same inputs, with indices at every boundary: FILE in the
-    reference backend, the model in onnx's reference evaluator and, if installed, in onnxruntime. Equal results are no proof.
+    reference backend, the model in onnx's reference evaluator and, if installed, in onnxruntime. Equal results do not prove
+    that FILE and the model are equivalent.
 
-    Exit codes: 0 equal; 1 a mismatch, lines left out, or errors in the file; 2 a file could not be read or run; 130 after
-    Ctrl-C; 141 when the reader of the output closed it early.
+    Exit codes: 0 equal; 1 a mismatch, errors in the file, or lines of a stream that were left out; 2 a file could not be read
+    or run; 130 after Ctrl-C; 141 when the reader of the output closed it early.
     """
     from dmlgather.directml.dxdispatch.writing import NAME, model_path
     from dmlgather.input_files import InputFiles
@@ -278,7 +279,7 @@ class _Task:
         ]
 
     def of_descriptor(self, seed: int | None, trials: int | None) -> CompareReport:
-        """Compare a descriptor on random inputs until the first mismatch. Return the last report."""
+        """Compare a descriptor on random inputs until the first mismatch. Return the report of the last trial."""
         from dmlgather.comparing.dispatches import check_descriptor_memory
         from dmlgather.directml.dxdispatch.model_file import check_file
         from dmlgather.directml.dxdispatch.writing import random_inputs, write_single

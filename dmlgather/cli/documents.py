@@ -23,7 +23,7 @@ class SupportedTensor(Record):
 
 
 class SupportStep(Record):
-    """The support of an operator from one feature level on."""
+    """The support of an operator from a feature level on."""
 
     level: str
     """The feature level, such as "3_0"."""
@@ -134,7 +134,7 @@ class UnexplainedNode(Record):
 
 
 class Processor(Record):
-    """The machine's processor."""
+    """The model of the machine's CPU, and the number of CPUs that can be used."""
 
     name: str
     """The model of the processor."""

@@ -51,7 +51,7 @@ def env(as_json: AsJson = False, output: JsonFile = None) -> int:
 
 
 def environment() -> dict[str, Any]:
-    """Return the data of `env`, in the form of `documents.Environment`."""
+    """Return what `dmlgather env --json` writes. `documents.Environment` describes the entries."""
     from dmlgather.backends.cuda import nvidia_driver, wheels
     from dmlgather.backends.devices import processor
     from dmlgather.package import __version__
@@ -76,7 +76,7 @@ def environment() -> dict[str, Any]:
 
 
 def _here() -> str | None:
-    """Return the folder of another dmlgather that Python would import here."""
+    """Return the folder of another dmlgather, if Python would import it when started in the current folder."""
     folder = Path(FOLDER.name)
     return str(folder.absolute()) if (folder / "__init__.py").exists() and not folder.samefile(FOLDER) else None
 

@@ -83,7 +83,7 @@ def subject_of(model: CheckedModel, explained: ExplainedNode) -> Subject | None:
 
 
 def places(nodes: tuple[CheckedNode, ...], most: int = 20) -> str:
-    """Return the places of the first nodes as text."""
+    """Return the paths of the first nodes in the model, as text. `most`: the maximum number of paths."""
     names = ", ".join(repr(node.place) for node in nodes[:most])
     return f"{names}, …" if len(nodes) > most else names or "none: the model has no indexing operators"
 
@@ -187,8 +187,8 @@ def explain(
     """Show for each operator of a file: plan, canonical plan, the code that runs it on each device, bytes moved, and the lowest
     feature level.
 
-    In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For the others,
-    a line tells why they are not. --size gives sizes that the model leaves open.
+    In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For each of the
+    others, a line states the reason. --size states a size that the model leaves open.
 
     A picture shows index values and the values of a small input. They come from the first dispatch of a DxDispatch model, or
     from the constants of an ONNX node; for a descriptor, they are examples. Of an ONNX model, a picture shows one node.

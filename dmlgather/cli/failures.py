@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R | int]:
-    """Return a function that turns exceptions into an exit code. KeyboardInterrupt and Typer's own exceptions pass."""
+    """Return a function that reports exceptions and returns an exit code. KeyboardInterrupt and Typer's exceptions pass."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R | int:
@@ -58,7 +58,7 @@ def failed(error: BaseException) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return a message about an exception that a user understands."""
+    """Return a message for the user about an exception."""
     from dmlgather.backends.cuda.driver import DeviceError
     from dmlgather.backends.memory import TooLargeError
     from dmlgather.files import FileError

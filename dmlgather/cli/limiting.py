@@ -45,7 +45,7 @@ RUNS = 6.0
 
 
 def stated(time_limit: float | None, memory_limit: str | None, least: float = 1.0) -> Limits:
-    """Convert --time-limit and --memory-limit. `least`: smaller files count as this many megabytes."""
+    """Convert --time-limit and --memory-limit. `least`: the size in megabytes that is assumed for smaller files."""
     if time_limit is not None and not 0 < time_limit <= LONGEST:
         raise typer.BadParameter(
             f"expected seconds, more than 0 and at most {LONGEST}, got {time_limit:g}", param_hint="'--time-limit'"
@@ -67,7 +67,7 @@ def within(limits: Limits, *paths: Path) -> Iterator[None]:
 def limited(*names: str, least: float = 1.0) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Return a decorator that adds --time-limit and --memory-limit to a subcommand.
 
-    `names`: its parameters that are files. `least`: smaller files count as this many megabytes.
+    `names`: the parameters of the subcommand that are files. `least`: the size in megabytes that is assumed for smaller files.
     """
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:

@@ -19,7 +19,7 @@ SLOW = 10.0
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
-    """Show a bar inside the block. Yield a function that updates it, or None without a terminal.
+    """Show a progress bar while the block runs. Yield a function that updates the bar, or None if there is no terminal.
 
     The function takes the number of finished items, the number of all items, and the name of the current one.
     """
@@ -33,7 +33,7 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None] | None]:
 
 @contextmanager
 def reference_progress(remedy: str) -> Iterator[None]:
-    """Show the progress of the reference device. `remedy`: advice if it is too slow."""
+    """Show the progress of the reference device. `remedy`: advice for a run that is too slow."""
     from dmlgather.backends.reference import watched
 
     watcher = _Watcher(remedy)
@@ -45,7 +45,7 @@ def reference_progress(remedy: str) -> Iterator[None]:
 
 
 class _Watcher:
-    """A callback that shows the progress of runs. Short ones show nothing."""
+    """A callback that shows the progress of a run: a bar on a terminal, otherwise one message if the run will take long."""
 
     def __init__(self, remedy: str) -> None:
         self._remedy = remedy

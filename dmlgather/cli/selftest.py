@@ -34,7 +34,7 @@ def selftest(
     as_json: AsJson = False,
     output: JsonFile = None,
 ) -> int:
-    """Run random plans on this machine and compare every byte with the reference. Run it first on a new GPU.
+    """Run random copies (plans) on this machine and compare every byte with the reference. Run it first on a new GPU.
 
     The plans cover every CUDA kernel, all element sizes, index types, policies, strides and alignments. On the CPU, each plan
     runs in the compiled engine, with every instruction set of the machine, and in NumPy. Buffers lie between guard bands, and

@@ -41,12 +41,13 @@ def translate(
 
     Standard output has the ONNX operators and the result of the check for each operator, then for the whole model. The original
     runs in the reference backend, the ONNX model in onnx's reference evaluator and, if installed, in onnxruntime. Outputs are
-    compared bit for bit, with indices at every boundary. Equal results are no proof.
+    compared bit for bit, with indices at every boundary. Equal results do not prove that the original and the ONNX model are
+    equivalent.
 
     The initial values of a DxDispatch model become defaults of the ONNX model's inputs, so that the ONNX model runs without
     further inputs. Clip nodes clamp indices as DirectML does.
 
-    In a stream of descriptors, invalid ones and other operators are named on standard error and left out.
+    Lines of a stream that are invalid or describe another operator are named on standard error and left out.
 
     A file is written only if the results were equal, and never over an input file.
 
@@ -103,7 +104,7 @@ def translate(
 class _Results:
     """The translations of the operators and of the whole model.
 
-    `ok`: True as long as all gave the same results as their originals.
+    `ok`: True as long as every translation gave the same results as its original.
     """
 
     def __init__(self, as_json: bool) -> None:

@@ -205,8 +205,8 @@ def compare(
     is enough.
 
     If the policy is "raise", an IndexError counts as a device's result and is compared. All other errors of `compile` and of
-    the call are raised. Raise DeviceError for a device that cannot be used, ValueError for fewer than two different devices,
-    and TypeError or ValueError if `against` has another type or shape.
+    the call are raised. Raise DeviceError for a device that cannot be used. Raise ValueError for fewer than two different
+    devices. Raise TypeError or ValueError if `against` has another type or shape.
 
     >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
     >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -290,7 +290,7 @@ def default_devices() -> tuple[list[str], str | None]:
 
 
 def least_devices(one_suffices: bool) -> int:
-    """Return the minimum number of devices: one suffices if its outputs are compared with those of other programs."""
+    """Return the minimum number of devices to compare: 1 if one suffices, else 2."""
     return 1 if one_suffices else 2
 
 
@@ -329,7 +329,7 @@ def _on_host(array: Any) -> NDArray[Any]:
 
 
 def _of_sizes(tensor: BufferTensorDesc, array: NDArray[Any]) -> NDArray[Any]:
-    """Add leading dimensions of size 1. Buffers stay one-dimensional."""
+    """Reshape an array to the tensor's Sizes, which may begin with additional 1s. Return a buffer unchanged."""
     return array.reshape(tensor.sizes) if tensor.is_logical(array.shape) else array
 
 
@@ -354,10 +354,10 @@ def _run_buffers(
 def run_over_poison(
     operator: CompiledOperator, device: Device, inputs: Sequence[Any], out: Any, rank: int
 ) -> tuple[NDArray[Any], str | None]:
-    """Run an operator on byte buffers. Its output is filled beforehand, to reveal unwritten elements (poison).
+    """Run an operator on byte buffers. Fill the output with a fixed byte before, so that unwritten elements can be seen.
 
-    Return the output in host memory, and the message of an IndexError. `rank`: the number of the device, which has its own fill
-    byte.
+    Return the output in host memory, and the message of an IndexError, if any. `rank`: the number of the device, which selects
+    the byte.
     """
     output = operator.desc.tensor(operator.desc.operator.output)
     width = output.data_type.bytes
@@ -383,7 +383,10 @@ def _error(operator: CompiledOperator, run: Any) -> str | None:
 
 
 def tracer(operator: CompiledOperator, inputs: Sequence[NDArray[Any]], buffers: bool) -> Tracer:
-    """Return a `Tracer` for a call, with its inputs in host memory."""
+    """Return a `Tracer` for a call.
+
+    `inputs`: the inputs of the call, in host memory. `buffers`: True if the caller passed one-dimensional buffers.
+    """
 
     def is_buffer(tensor: BufferTensorDesc, array: NDArray[Any]) -> bool:
         return buffers or array.shape != tensor.sizes

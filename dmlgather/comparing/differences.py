@@ -28,7 +28,8 @@ Coordinates = tuple[int, ...]
 class Expected(NamedTuple):
     """The correct content of an output element.
 
-    `source`: None for the fill value. `element`: None for an error.
+    `source`: the coordinates of the input element to copy; None if the fill value is correct. `element`: the correct element;
+    None if the operator must raise an error.
     """
 
     source: Coordinates | None
@@ -37,15 +38,15 @@ class Expected(NamedTuple):
 
 
 class Tracer:
-    """An operator's plan, evaluated for single output elements. No device runs.
+    """Computes the correct value of an output element from the operator's plan. No device runs.
 
-    The plan is made as if all tensors were packed, so that an offset determines the coordinates.
+    The operator is lowered for packed tensors, so that each address in the plan is a row-major number.
     """
 
     def __init__(
         self, desc: OperatorDesc, lower: Lowering, inputs: Sequence[NDArray[Any]], buffer: NDArray[Any] | None = None
     ) -> None:
-        """Lower the operator. `buffer`: the memory of InputTensor, if it was passed in one dimension."""
+        """Lower the operator. `buffer`: the whole buffer of InputTensor, if the caller passed a one-dimensional buffer."""
         self._desc, self._inputs = desc, inputs
         self._layouts = [Layout.packed(desc.tensor(name).sizes) for name in desc.operator.tensors]
         self._plan = lower(self._layouts)
@@ -78,14 +79,14 @@ class Tracer:
 
 
 def differences(devices: Sequence[str], outputs: Sequence[NDArray[Any]], trace: Callable[[], Tracer]) -> tuple[Difference, ...]:
-    """Return a `Difference` for each output that differs from the first one."""
+    """Return a `Difference` for each output that differs from the first output."""
     first, *others = outputs
     pairs = (_difference((devices[0], device), first, other, trace) for device, other in zip(devices[1:], others, strict=True))
     return tuple(difference for difference in pairs if difference is not None)
 
 
 class _Pairs(NamedTuple):
-    """Elements that differ between two outputs, with their row-major numbers."""
+    """Elements that differ between two outputs. `numbers`: the row-major numbers of the elements."""
 
     numbers: NDArray[Any]
     left: NDArray[Any]
@@ -95,18 +96,18 @@ class _Pairs(NamedTuple):
         return _Pairs(*(part[at : at + 1] for part in self))
 
     def worst(self) -> _Pairs:
-        """Return the pair with the largest difference. Among equal ones, more differing bits are worse."""
+        """Return the pair with the largest numeric difference. If several have it, return one with the most differing bits."""
         distance = _distance(self.left, self.right)
         most = np.flatnonzero(distance == distance.max())
         return self.single(int(most[np.argmax(_flipped(self.left[most], self.right[most]))]))
 
     def rank(self) -> tuple[Any, int]:
-        """Return a sort key of the first pair: larger is worse."""
+        """Return a sort key of the first pair: the numeric difference, then the number of differing bits."""
         return _distance(self.left, self.right)[0].item(), int(_flipped(self.left, self.right)[0])
 
 
 class _Tally:
-    """Counts of differing elements, and their stretches, collected from chunks of the output."""
+    """Collects, chunk by chunk, the number of differing elements and the stretches of consecutive ones."""
 
     def __init__(self) -> None:
         self.differing = self.nans = self.zeros = self.left_out = 0
@@ -184,7 +185,7 @@ def _difference(
 def _suspected(
     devices: tuple[str, str], outputs: tuple[NDArray[Any], NDArray[Any]], run: OperatorRun, differing: int
 ) -> tuple[SuspectedFault, ...]:
-    """Return the causes of a difference, by random samples. The device with more wrong elements is suspected."""
+    """Return the likely causes of a difference, from random samples. The device with more wrong elements is suspected."""
     generator, size = np.random.default_rng(0), outputs[0].size
     if not run.inputs[0].size:
         return ()
@@ -217,7 +218,7 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of differing elements. `ranks`: their places among all of them, ascending."""
+    """Return the row-major numbers of some differing elements. `ranks`: which ones, counted from 0, in ascending order."""
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))
@@ -232,7 +233,7 @@ def _elements_at(array: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _only_place(data: NDArray[Any], pattern: int) -> Coordinates | None:
-    """Return the coordinates of an element with this bit pattern, if it is the only one."""
+    """Return the coordinates of the only element with this bit pattern. Return None if there are several or none."""
     places, start = list[int](), 0
     for chunk in chunks(data):
         places += (start + np.flatnonzero(_patterns(chunk) == pattern)[:2]).tolist()

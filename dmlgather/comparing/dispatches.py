@@ -88,8 +88,9 @@ def compare_model(
 ) -> Iterator[ComparedDispatch]:
     """Run each dispatch of `model` on every device, and yield the comparisons. Call `check_model_memory` before.
 
-    `against`: outputs of other programs, by the number of the dispatch. Without `one_suffices`, dispatches with only one output
-    are run but not yielded. Raise ValueError for too few devices, and the errors of `Runner`.
+    `against`: the outputs of other programs, by the number of the dispatch command. `one_suffices`: True also yields dispatches
+    that have nothing to be compared with, because only one device ran. Raise ValueError for too few devices, and the errors of
+    `Runner`.
     """
     check_devices(devices, least_devices(one_suffices or against is not None))
     runners = [Runner(model, device) for device in devices]

@@ -55,7 +55,10 @@ def inputs_of(model: CheckedFile) -> dict[str, FileTensor]:
 
 
 def named_files(model: CheckedFile, options: Sequence[str]) -> dict[str, Path]:
-    """Assign the values of --inputs, NAME=FILE or FILE, to inputs. Raise ValueError if they do not fit."""
+    """Assign the files of --inputs to inputs.
+
+    `options`: texts of the form NAME=FILE or FILE. Raise ValueError for a wrong or repeated name, or a wrong number of files.
+    """
     names = list(inputs_of(model))
     files = dict[str, Path]()
     unnamed = list[str]()
@@ -84,7 +87,7 @@ def _listed(names: Sequence[str], joint: str = "or") -> str:
 
 
 def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, StoredTensor]:
-    """Return the tensors in the files. Raise FileError if one does not fit. Only headers and sizes are read."""
+    """Return the tensors in the files. Raise FileError if a file does not fit. Only headers and sizes are read."""
     tensors = inputs_of(model)
     try:
         return {name: _stored(tensors[name], file) for name, file in files.items()}
@@ -96,7 +99,7 @@ def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, St
 
 
 def _fitting_order(tensors: Mapping[str, FileTensor], files: Mapping[str, Path]) -> dict[str, Path] | None:
-    """Return the files by input in another order, if all fit."""
+    """Return the files by input, in an order in which each file fits its input. Return None if there is no such order."""
     for order in permutations(files.values()) if len(files) <= MOST_REORDERED else ():
         with suppress(FileError):
             found = dict(zip(files, order, strict=True))

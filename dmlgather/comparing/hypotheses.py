@@ -56,10 +56,10 @@ Rule = Callable[[Reads], Iterator[tuple[str, Prediction]]]
 
 
 class Hypothesis(NamedTuple):
-    """A kind of fault.
+    """A kind of fault, and the wrong values that it causes.
 
-    `rule`: yields texts after "as if", with the values that such a fault would write. Several may have the same text: an index
-    that is too high by 1 may be clamped, wrap around or read the next row.
+    `rule`: yields pairs of a text and a prediction. The text completes the words "as if". Several predictions may have the same
+    text: an index that is too high by 1 may be clamped, wrap around or read the next row.
     """
 
     name: str
@@ -219,9 +219,10 @@ HYPOTHESES = (
 
 @dataclass(frozen=True)
 class Explained:
-    """A fault that explains an output, as a text after "as if".
+    """A fault that explains an output.
 
-    `differing`: wrong elements with the predicted value. `contradicted`: right elements that the fault would make wrong.
+    `words`: the fault as a text after "as if". `differing`: the number of wrong elements that the fault predicts exactly.
+    `contradicted`: the number of right elements that the fault would make wrong.
     """
 
     name: str
@@ -233,9 +234,10 @@ class Explained:
 def explained(
     run: OperatorRun, differing: tuple[Numbers, NDArray[Any]], right: tuple[Numbers, NDArray[Any]], sample: NDArray[Any]
 ) -> list[Explained]:
-    """Return the faults that explain most elements of a sample. There are none if the evidence is too weak.
+    """Return the faults that explain a wrong output best. Return none if the evidence is weak, or if too many explain it.
 
-    `differing`, `right`: numbers of wrong and of right output elements, with their bits. `sample`: bits of input elements.
+    `differing`, `right`: the row-major numbers of wrong and of right output elements, each with the bit patterns of the
+    elements. `sample`: the bit patterns of some input elements.
     """
     numbers, written = (np.concatenate([wrong, correct]) for wrong, correct in zip(differing, right, strict=True))
     reads, wrong = run.at(numbers), differing[0].size
@@ -272,13 +274,13 @@ class _Frequencies:
         self._size = sample.size
 
     def evidence(self, hits: NDArray[Any], copied: NDArray[np.bool_]) -> float:
-        """Return the evidence for a fault, in bits: minus log2 of the probability that its right predictions are chance.
+        """Return the evidence for a fault, in bits: minus log2 of the probability that the right predictions are chance.
 
-        `hits`: patterns that were predicted correctly. `copied`: True for copies of input elements.
+        `hits`: the bit patterns that were predicted correctly. `copied`: True for each prediction that is a copy of an input
+        element.
 
-        A pattern of the input counts once, by its frequency. A predicted constant that is not in the sample counts at each hit,
-        with all its bits. Example: two hits of a pattern with 1 in 1,024 elements give log2(1024) = 10 bits; two hits of a
-        32-bit constant that the input lacks give 2 * 32 = 64 bits.
+        A pattern that occurs in the input counts once. If 1 in 1,024 elements has it, it gives log2(1024) = 10 bits. A constant
+        that the input lacks counts at each hit, with its width: two hits of a 32-bit constant give 2 * 32 = 64 bits.
         """
         patterns, first, counts = np.unique(hits, return_index=True, return_counts=True)
         at = np.minimum(np.searchsorted(self._patterns, patterns), max(self._patterns.size - 1, 0))

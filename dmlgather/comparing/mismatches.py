@@ -15,7 +15,7 @@ Number = int | float | Literal["nan", "inf", "-inf"]
 
 
 class Bits(Record):
-    """One element of a tensor."""
+    """An element of a tensor as a number and as bits."""
 
     value: Number
     """The element as a number of the tensor's type."""
@@ -143,7 +143,7 @@ class SuspectedFault(Record):
 
 
 class Difference(Record):
-    """The difference between the outputs of the first device and another one."""
+    """The difference between the outputs of the first device and another device."""
 
     devices: tuple[str, str]
     """The first device, and the other device."""

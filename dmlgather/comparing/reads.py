@@ -33,7 +33,8 @@ Arguments: indices, size of the dimension, and what to add to a negative index.
 class Prediction(NamedTuple):
     """The bit patterns that a faulty run would write to some output elements.
 
-    `known`: True for elements with a prediction. `copied`: True for copies of input elements.
+    `known`: True for the elements that have a prediction. `copied`: True for the elements that would be copies of input
+    elements.
     """
 
     patterns: NDArray[Any]
@@ -43,9 +44,10 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorRun:
-    """One run of an operator. The plan is for packed tensors.
+    """The operator and the inputs of one run.
 
-    `buffer`: the memory of InputTensor, if it was passed in one dimension.
+    `plan`: the operator, lowered for packed tensors. `buffer`: the whole buffer of InputTensor, if the caller passed a
+    one-dimensional buffer.
     """
 
     desc: OperatorDesc
@@ -64,13 +66,16 @@ class OperatorRun:
         return self.desc.tensor(self.desc.operator.output)
 
     def at(self, numbers: Numbers) -> Reads:
-        """Return the `Reads` of output elements. Numbers outside of the output are clipped."""
+        """Return the `Reads` of the output elements with these row-major numbers. Numbers outside of the output are clipped."""
         return Reads(self, np.clip(numbers, 0, prod(self.output.sizes) - 1))
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Some output elements of a run, by row-major numbers, and where their values come from."""
+    """Some output elements of a run, and the input elements that they copy.
+
+    `numbers`: the row-major numbers of the output elements, which are positions in the flattened output.
+    """
 
     run: OperatorRun
     numbers: Numbers
@@ -82,18 +87,18 @@ class Reads:
 
     @cached_property
     def steps(self) -> Place:
-        """The coordinates of the output elements in the plan's dimensions."""
+        """The coordinates of the output elements along the plan's dimensions, which need not be OutputTensor's dimensions."""
         plan = self.run.plan
         return [self.numbers // max(stride, 1) % size for stride, size in zip(plan.out_strides, plan.shape, strict=True)]
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """For each lookup, the dimension of InputTensor in which its index selects a position."""
+        """The dimension of InputTensor that each lookup indexes."""
         return self.run.desc.operator.lookup_axes(self.run.desc) if self.run.plan.lookups else ()
 
     @cached_property
     def indices(self) -> tuple[Numbers, ...]:
-        """For each lookup, the index values that the output elements depend on."""
+        """The index values that each lookup reads for the output elements."""
         sizes = self.run.inputs[1].shape if self.run.plan.lookups else ()
         return tuple(
             _clipped(self.run.inputs[1][tuple(unraveled(along(self.steps, lookup.index_strides, lookup.index_offset), sizes))])
@@ -101,7 +106,11 @@ class Reads:
         )
 
     def resolved(self, resolve: Resolve, indices: Sequence[Numbers] | None = None) -> Numbers:
-        """Return the row-major numbers of the input elements that are copied, or -1 for none."""
+        """Return the row-major numbers of the input elements that are copied; -1 where none is copied.
+
+        `resolve`: the rule for indices out of range. `indices`: the index values of each lookup. Default: the values of the
+        run.
+        """
         plan = self.run.plan
         address, read = along(self.steps, plan.in_strides, plan.in_offset), np.ones(self.numbers.shape, np.bool_)
         for lookup, index in zip(plan.lookups, self.indices if indices is None else indices, strict=True):
@@ -117,12 +126,12 @@ class Reads:
 
     @property
     def policy(self) -> Resolve:
-        """The correct treatment of indices out of range."""
+        """The correct rule for indices out of range: `filled` or `clamped`."""
         return filled if self.run.plan.out_of_bounds is OutOfBounds.FILL else clamped
 
     @cached_property
     def place(self) -> Place:
-        """The coordinates of the correct input elements. Indices out of range are clamped."""
+        """The coordinates of the input elements to copy, if indices out of range are clamped."""
         return unraveled(self.resolved(clamped), self.run.data.sizes)
 
     @cached_property
@@ -132,16 +141,16 @@ class Reads:
 
     @cached_property
     def fill(self) -> NDArray[Any]:
-        """The bit pattern of the fill value, or of zero."""
+        """The bit pattern of the fill value; 0 if the operator has no fill value."""
         width = self.run.data.data_type.bytes
         return np.frombuffer(self.run.plan.fill or bytes(width), f"u{width}")
 
     def kept(self, address: Numbers) -> Prediction:
-        """Predict copies of these input elements, but keep the fill value where it is correct."""
+        """Predict copies of the input elements at `address`. Predict the fill value where the fill value is correct."""
         return self.elements(np.where(self.source < 0, -1, address), self.fill)
 
     def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Prediction:
-        """Predict copies of input elements, `fill` for -1, and nothing for numbers outside of InputTensor."""
+        """Predict copies of the input elements at `address`, `fill` at address -1, and nothing outside of InputTensor."""
         data = self.run.inputs[0]
         read = (address >= 0) & (address < data.size)
         patterns = _patterns(data[tuple(unraveled(np.where(read, address, 0), data.shape))])
@@ -172,12 +181,18 @@ def exchanged(items: Sequence[T], first: int, second: int) -> list[T]:
 
 
 def clamped(index: Numbers, size: int, wrap: int) -> Numbers:
-    """Return the positions that indices select. Indices out of range are clamped."""
+    """Convert indices to positions. An index out of range gives the nearest position.
+
+    `wrap`: the number to add to negative indices.
+    """
     return np.clip(np.where(index < 0, index + wrap, index), 0, size - 1)
 
 
 def filled(index: Numbers, size: int, wrap: int) -> Numbers:
-    """Return the positions that indices select. Indices out of range select nothing (-1)."""
+    """Convert indices to positions. An index out of range gives -1.
+
+    `wrap`: the number to add to negative indices.
+    """
     counted = np.where(index < 0, index + wrap, index)
     return np.where((counted >= 0) & (counted < size), counted, -1)
 

@@ -26,7 +26,7 @@ from dmlgather.wording import counted
 
 
 class ComparedDevice(Record):
-    """A device of a comparison."""
+    """A device that took part in a comparison."""
 
     name: str
     """The name that the user gave: "cpu", "cuda:1"."""
@@ -36,7 +36,7 @@ class ComparedDevice(Record):
 
 
 class Versions(Record):
-    """The versions of the software."""
+    """The versions of dmlgather, Python and NumPy, and the platform."""
 
     dmlgather: str
     """The version of this package."""
@@ -86,7 +86,7 @@ class DispatchReport(Record):
 
 
 class CompareReport(Record):
-    """The report of a comparison."""
+    """The report of a comparison, as `dmlgather compare --json` writes it."""
 
     model_config = ConfigDict(extra="ignore")  # a written report has the computed field, too
 
@@ -150,7 +150,7 @@ def device_title(device: Device) -> str:
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
     """Raise FileError if outputs of an earlier case would stay, because users would take them for new ones.
 
-    Outputs of these `devices`, and of `external` other programs, are replaced.
+    `devices`: the devices whose outputs are replaced. `external`: the number of other programs whose outputs are replaced.
     """
     target = model_path(case)
     _check_no_other_case(target)
@@ -185,7 +185,7 @@ def _check_no_other_case(target: Path) -> None:
 
 
 def _names_files(model: Path, prefix: str) -> bool:
-    """Return True if the model has a string that starts with `prefix`, like the names of its files."""
+    """Return True if the model has a string that starts with `prefix`. Such a string names a file of the model."""
     try:
         return f'"{prefix}' in read_text(model)
     except FileError:

@@ -29,7 +29,7 @@ from dmlgather.wording import alternatives, counted, printable
 class StoredTensor:
     """A tensor in a file, not read yet.
 
-    `start`: the byte at which the first element is, in a file of the tensor's memory. None: the file has only the elements.
+    `start`: the byte offset of the tensor, if the file holds the tensor's buffer. None if the file holds only the elements.
     """
 
     name: str
@@ -62,7 +62,7 @@ class StoredTensor:
 class FileTensor(NamedTuple):
     """A tensor that a file can provide.
 
-    `field`: its name, such as "OutputTensor". `remedy`: advice if the file has another size.
+    `field`: the name of the tensor, such as "OutputTensor". `remedy`: advice if the file has another size.
     """
 
     field: str
@@ -86,9 +86,9 @@ class FileTensor(NamedTuple):
         raise FileError(f"holds {size} bytes: expected {expected}; {self.remedy}")
 
     def stored(self, file: Path, name: str, dimensions: tuple[int, ...] | None = None) -> StoredTensor:
-        """Return the tensor as stored in `file`. Raise FileError, which names the file, if it does not fit.
+        """Return the tensor as stored in `file`. Raise FileError, which names the file, if the file does not fit.
 
-        `dimensions`: the shape of the whole resource in a .npy file.
+        `dimensions`: the shape that a .npy file of the whole resource has.
         """
         suffix, tensor = file.suffix.lower(), self.tensor
         try:
@@ -123,9 +123,9 @@ class _DispatchOutput(NamedTuple):
 
 
 def external_outputs(model: CheckedFile, path: Path) -> dict[int, list[StoredTensor]]:
-    """Return the saved outputs of another program, by the number of the dispatch command.
+    """Return the outputs that another program saved, by the number of the dispatch command.
 
-    `path`: a file if the model has one dispatch, else a folder. Raise FileError if one does not fit, or is missing.
+    `path`: a file if the model has one dispatch, else a folder. Raise FileError if an output is missing or does not fit.
     """
     targets = _targets(model)
     if not path.exists():
@@ -169,7 +169,7 @@ def _targets(model: CheckedFile) -> dict[int, _DispatchOutput]:
 
 
 def _in_folder(folder: Path, number: int, target: _DispatchOutput) -> Iterator[StoredTensor]:
-    """Yield the outputs of a dispatch in a folder. Those of writeFile commands come before those of --save."""
+    """Yield the outputs of a dispatch in a folder: first the files of writeFile commands, then the files of --save."""
     seen = set()
     for name, dimensions in [(write.target, write.dimensions) for write in target.writes]:
         if (folder / name).suffix.lower() in SUFFIXES and os.path.lexists(folder / name) and name not in seen:
@@ -186,7 +186,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _pattern(number: int, target: _DispatchOutput) -> re.Pattern[str]:
-    """Return a pattern of the file names of --save. Group 1 is the case's name."""
+    """Return a regular expression for the names of files that --save writes for an output. Group 1 is the case's name."""
     return re.compile(rf"(?:(.+)\.)?out{number}_{re.escape(plain(target.command.dispatchable))}(?:\.[^.]+)?\.(?:npy|bin|dat)")
 
 

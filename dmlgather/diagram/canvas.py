@@ -65,7 +65,7 @@ def hue(number: int) -> str:
 
 
 def wrapped(content: str, width: float, size: float = SIZE, share: float = LETTER) -> list[str]:
-    """Break a text into lines of at most `width` pixels. `share`: mean width of a character, as a fraction of `size`."""
+    """Break a text into lines of at most `width` pixels. `share`: the mean width of a character, as a fraction of `size`."""
     lines = wrap(printable(content), max(8, int(width / (size * share))))
     digits = max((sum(map(str.isdigit, line)) for line in lines), default=0)
     if share < FIGURE and digits * 2 > len(max(lines, key=len, default="")):  # mostly digits; they are wider than letters
@@ -90,7 +90,7 @@ def text(
     bold: bool = False,
     data: Data | None = None,
 ) -> svg.Element:
-    """Return one line of text. `x`, `y`: the point of its baseline that `anchor` names. `data`: data-… attributes."""
+    """Return one line of text. It starts, ends or is centred at (`x`, `y`), as `anchor` says. `data`: data-… attributes."""
     return svg.Text(
         x=_n(x),
         y=_n(y),
@@ -118,7 +118,7 @@ def box(
     hint: str = "",
     data: Data | None = None,
 ) -> svg.Element:
-    """Return a rectangle. `hint`: tooltip. `data`: data-… attributes."""
+    """Return a rectangle. `hint`: a tooltip. `data`: data-… attributes."""
     return svg.Rect(
         x=_n(x),
         y=_n(y),
@@ -158,7 +158,7 @@ def path(
     dashes: Sequence[float] = (),
     data: Data | None = None,
 ) -> svg.Element:
-    """Return polylines and one curve as a single SVG path. `curved`: both ends of the curve, which is horizontal there."""
+    """Return polylines and one curve as a single SVG path. `curved`: the two ends of the curve, where it is horizontal."""
     (x1, y1), (x2, y2) = curved
     bend = (x2 - x1) * 0.5
     parts: list[svg.PathData] = []

@@ -45,7 +45,7 @@ MOST_ROWS, MOST_LOOKUPS = 12, 4
 
 
 class PlanTable:
-    """A table of a plan's dimensions and strides. Lookups that do not fit into `room` pixels are left out."""
+    """A table of a plan's dimensions and strides. If it is wider than `room` pixels, columns of lookups are left out."""
 
     def __init__(self, title: str, plan: IndexPlan, room: float, lookup_axes: tuple[int, ...] = ()) -> None:
         self.title = title
@@ -110,23 +110,23 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Horizontal lines below the rows of a grid.
+    """Horizontal tracks ("lanes") below the rows of a grid, so that the lines of the diagram do not cross cells.
 
-    A line of the diagram must not cross a cell. So from cells inside a row, it first goes down to a lane and along it to the
-    end of the row. `levels`: the lane for each group of cells that one line joins; lane 0 is next to the row.
+    A line that starts inside a row goes down to a lane, and then along the lane to the end of the row. `levels`: the lane for
+    each group of cells that one line joins. Lane 0 is next to the row.
     """
 
     levels: dict[tuple[Cell, ...], int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[int, int]:
-        """Number of lanes below each row."""
+        """The number of lanes below each row."""
         rows = [cells[0][0] for cells in self.levels]
         return {row: rows.count(row) for row in rows}
 
 
 def departures(scene: Scene) -> Lanes:
-    """Return the lanes of the input grid. Cells further left get lower lanes, so that no line crosses another lane."""
+    """Return the lanes of the input grid. The further left a cell, the further down its lane, so that lines cross no lane."""
     cutout = scene.data
     open_end = not cutout.shown_padding
     groups = {join.sources for join in scene.joins if not (open_end and _at_edge(join.sources, cutout.columns[-1]))}
@@ -134,7 +134,7 @@ def departures(scene: Scene) -> Lanes:
 
 
 def arrivals(scene: Scene) -> Lanes:
-    """Return the lanes of the output grid. Cells further right get lower lanes, so that no line crosses another lane."""
+    """Return the lanes of the output grid. The further right a cell, the further down its lane, so that lines cross no lane."""
     cutout = scene.output
     groups = {join.targets for join in scene.joins if not _at_edge(join.targets, cutout.columns[0])}
     return _lanes(groups, lambda cells: cells[-1][1])
@@ -164,7 +164,7 @@ def lines(scene: Scene, data: Grid, output: Grid) -> Iterator[svg.Element]:
 
 
 def _strokes(grid: Grid, cells: Sequence[Cell], level: int | None, edge: float) -> list[list[Point]]:
-    """Return the polylines from cells of one row to their lane. If `level` is None, there is no lane."""
+    """Return the polylines from cells of one row to lane `level` below the row. If `level` is None, there is no lane."""
     if level is None:
         return []
     lane_y = grid.lane(cells[0][0], level)
@@ -187,7 +187,7 @@ def _curve_end(strokes: Sequence[Sequence[Point]], grid: Grid, cell: Cell, *, ri
 
 
 def _at_edge(cells: Sequence[Cell], edge: int) -> bool:
-    """Return True if the cells lie side by side up to column `edge`."""
+    """Return True if the cells are adjacent to each other, and one of them is in column `edge`."""
     columns = [column for _, column in cells]
     return edge in columns and columns == list(range(columns[0], columns[-1] + 1))
 
@@ -219,7 +219,10 @@ NAME_SIZE = 13.0
 
 
 class Panel:
-    """The grids of a diagram with headings and lines. `fits`: for the index grid, and for input and output together."""
+    """The grids of a diagram with headings and lines.
+
+    `fits`: two bools. The first is True if the index grid fits into `room`, the second if input and output fit.
+    """
 
     def __init__(self, scene: Scene, room: float) -> None:
         self.scene, self.room = scene, room
@@ -245,7 +248,7 @@ class Panel:
 
     @classmethod
     def fitting(cls, subject: Subject, room: float) -> Panel:
-        """Return a panel with as many columns in each grid as fit, but at least one."""
+        """Return a panel. Each grid has as many columns as fit into `room`, but at least one."""
         columns = index_columns = MOST_COLUMNS
         while True:
             panel = cls(Scene(subject, columns, index_columns), room)
@@ -316,7 +319,7 @@ def draw(*subjects: Subject) -> str:
 
 
 class _Section:
-    """The diagram of one subject. `description`: its text for screen readers."""
+    """The diagram of one subject. `description`: a text for screen readers."""
 
     def __init__(self, subject: Subject) -> None:
         panel = Panel.fitting(subject, ROOM)
@@ -345,7 +348,7 @@ class _Section:
                 self._add(list(table.elements()), table.height + 8)
 
     def _add(self, elements: Sequence[svg.Element], height: float) -> None:
-        """Append elements below the others."""
+        """Append elements below the elements added before."""
         self.elements.append(moved(elements, 0, self.height))
         self.height += height
 

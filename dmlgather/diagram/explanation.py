@@ -26,7 +26,10 @@ WIDTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A term in explanations. `shown`: with letters for numbers. `pattern`: a regular expression that finds it."""
+    """A term in explanations.
+
+    `shown`: the term as the legend shows it, with letters in place of numbers. `pattern`: a regular expression that finds it.
+    """
 
     shown: str
     pattern: str
@@ -124,12 +127,15 @@ def _kernels(explanation: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The result of `CompiledOperator.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
+    """The result of `CompiledOperator.explain`.
+
+    `str()` gives text, `to_json()` a dict, `picture()` an SVG document, and `legend()` the meaning of the terms. A notebook
+    shows the diagram and the text.
 
     `lowest_level`: the oldest feature level of DirectML that takes the operator, such as "3_0". None if no level does; "" if
-    the operator is not DirectML's. `plan`: the plan for the described layouts, as text. `canonical`: its canonical form, as
+    the operator is not DirectML's. `plan`: the plan for the described layouts, as text. `canonical`: the canonical plan, as
     text. `cpu`, `cuda`: the program on each device, as text. `bytes_moved`: the bytes that one run reads and writes. `reason`:
-    for a node of an ONNX model, why no level takes it; otherwise None. A notebook shows the diagram and the text.
+    the reason why no level takes a node of an ONNX model; otherwise None.
     """
 
     operator: str
@@ -203,7 +209,7 @@ def explain(desc: OperatorDesc, plan: IndexPlan) -> Explanation:
 
 
 def explain_problem(problem: Problem, operator: str, lowest_level: str | None, reason: str | None = None) -> Explanation:
-    """Return the explanation of a problem on contiguous arrays. `lowest_level`, `reason`: the fields of `Explanation`."""
+    """Return the explanation of a problem on contiguous arrays. `Explanation` describes `lowest_level` and `reason`."""
     plan = problem.plan()
     return replace(_explained(operator, lowest_level, plan, partial(_of_problem, problem, plan)), reason=reason)
 
@@ -239,10 +245,13 @@ def _block(title: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FusedExplanation:
-    """The result of `Fused.explain`: `str()` is text, `to_json()` data, `picture()` SVG, `legend()` explains terms.
+    """The result of `Fused.explain`.
 
-    `table`: the text that `str()` of the fused graph gives. `data`: the dict that its `to_json()` gives. `launches`: the
-    explanation of each launch. A notebook shows the diagrams and the text.
+    `str()` gives text, `to_json()` a dict, `picture()` an SVG document, and `legend()` the meaning of the terms. A notebook
+    shows the diagrams and the text.
+
+    `table`: the text that `str()` of the fused graph gives. `data`: the dict that the method `to_json` of the fused graph
+    returns. `launches`: the explanation of each launch.
     """
 
     table: str
@@ -250,7 +259,7 @@ class FusedExplanation:
     launches: tuple[Explanation, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict for JSON: that of the fused graph, with the explanation of each launch added."""
+        """Return the fused graph as a dict for JSON, with the explanation of each launch added."""
         pairs = zip(self.data["launches"], self.launches, strict=True)
         return {**self.data, "launches": [{**launch, "explanation": explanation.to_json()} for launch, explanation in pairs]}
 

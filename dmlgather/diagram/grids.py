@@ -49,7 +49,10 @@ LONGEST = 10
 
 @dataclass(frozen=True, slots=True)
 class CellStyle:
-    """Text, colours and marks of one cell. `below`: second line of text. `hint`: tooltip. `data`: data-… attributes."""
+    """The text, colours and marks of a cell.
+
+    `below`: a second line of text. `hint`: a tooltip. `data`: the data-… attributes.
+    """
 
     text: str = ""
     below: str = ""
@@ -67,8 +70,8 @@ class CellStyle:
 class Grid:
     """The drawing of a cutout. The cells begin at y = 0; the column numbers are above.
 
-    `x`, `right`: the ends with row labels. `left`, `edge`, `bottom`: the ends without them. `lanes`: how many lines run below
-    each row.
+    `x`, `right`: the left and right ends, with row labels. `left`, `edge`: the left and right ends without row labels.
+    `bottom`: the lower end of the cells. `lanes`: the number of lines below each row.
     """
 
     def __init__(
@@ -105,7 +108,7 @@ class Grid:
         return self._columns[cell[1]], self._rows[cell[0]], *self.cell
 
     def lane(self, row: int, number: int) -> float:
-        """Return y of a line below a row of cells. Line 0 is next to the cells."""
+        """Return the y coordinate of a line below a row of cells. Line 0 is next to the cells."""
         return self._rows[row] + self.cell[1] + CLEAR + LANE * number
 
     def elements(self) -> Iterator[svg.Element]:
@@ -167,7 +170,7 @@ class Grid:
 
 
 def heading(cutout: Cutout, room: float) -> list[str]:
-    """Return the lines of text below a tensor's name. `room`: their width in pixels."""
+    """Return the lines of text below a tensor's name. `room`: the width of the text in pixels."""
     tensor = cutout.tensor
     sizes, strides = tensor.layout.sizes, tensor.layout.strides
     lines = [f"{tensor.type} {braces(sizes)}"]
@@ -195,7 +198,7 @@ def _column(number: int) -> str:
 def _positions(
     shown: Sequence[int], total: int, size: Callable[[int], float], start: float, block: Callable[[int], int] = lambda _: 0
 ) -> tuple[dict[int, float], float]:
-    """Return y of each shown row, and the end of the last one. Columns work alike, with x."""
+    """Return the coordinate of each shown row (y) or column (x), and the end of the last one."""
     positions: dict[int, float] = {}
     end, before = start, -1
     for number in shown:
@@ -209,7 +212,7 @@ def _positions(
 
 
 def _breaks(shown: Sequence[int], total: int, positions: Mapping[int, float], size: Callable[[int], float]) -> Iterator[float]:
-    """Yield y of each ellipsis for hidden rows. Columns work alike, with x."""
+    """Yield the coordinate of each ellipsis that replaces hidden rows (y) or columns (x)."""
     before = -1
     for number in shown:
         if number != before + 1:
@@ -220,7 +223,7 @@ def _breaks(shown: Sequence[int], total: int, positions: Mapping[int, float], si
 
 
 def data_style(scene: Scene, cell: Cell, read_by: Mapping[int, int]) -> CellStyle:
-    """Return the style of an input cell. `read_by`: the colour of each address that is read."""
+    """Return the text and colours of an input cell. `read_by`: for each address that is read, the number of the colour."""
     cutout = scene.data
     address, coordinates = cutout.address(*cell), cutout.coordinates(*cell)
     colour = read_by.get(address)
@@ -238,7 +241,7 @@ def data_style(scene: Scene, cell: Cell, read_by: Mapping[int, int]) -> CellStyl
 
 
 def output_style(scene: Scene, cell: Cell) -> CellStyle:
-    """Return the style of an output cell."""
+    """Return the text and colours of an output cell. A dashed border means that an index is out of range."""
     origin, coordinates = scene.reads[cell], scene.output.coordinates(*cell)
     name = f"{scene.output.tensor.name}[{at(coordinates)}]"
     data = {"tensor": scene.output.tensor.name, "at": at(coordinates), "outcome": origin.outcome.value}
@@ -262,7 +265,7 @@ def output_style(scene: Scene, cell: Cell) -> CellStyle:
 
 
 def index_style(scene: Scene, cell: Cell) -> CellStyle:
-    """Return the style of a cell of the index tensor."""
+    """Return the text and colours of an index cell. A dashed border means that the index is out of range."""
     assert scene.indices is not None
     coordinates, index = scene.indices.coordinates(*cell), scene.resolved.get(cell)
     name, value = f"{scene.indices.tensor.name}[{at(coordinates)}]", scene.values[cell]

@@ -23,7 +23,7 @@ MOST_PADDING = 3
 
 @dataclass(frozen=True, slots=True)
 class Cutout:
-    """The part of a tensor that a diagram shows. `rows`, `columns`: numbers in the whole tensor."""
+    """The part of a tensor that a diagram shows. `rows`, `columns`: the numbers of the shown rows and columns."""
 
     tensor: ShownTensor
     rows: tuple[int, ...]
@@ -49,7 +49,7 @@ class Cutout:
 
     @property
     def padding(self) -> int:
-        """Number of unused buffer elements between the end of a row and the next row."""
+        """The number of unused buffer elements between the end of a row and the next row."""
         layout = self.tensor.layout
         if len(layout.sizes) < 2 or layout.sizes[-2] < 2 or layout.strides[-1] != 1:
             return 0
@@ -59,12 +59,12 @@ class Cutout:
 
     @property
     def shown_padding(self) -> int:
-        """Padding elements that are drawn after each row; 0 if the last column is not shown."""
+        """The number of padding elements that are drawn after each row; 0 if the last column is not shown."""
         return self.padding if self.columns and self.columns[-1] == self.tensor.columns - 1 else 0
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
-    """Return the row and column of an element."""
+    """Return the row and column of an element, if the last dimension becomes the columns."""
     row = 0
     for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
         row = row * size + coordinate
@@ -77,7 +77,11 @@ def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
 
 
 def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
-    """Return the rows and columns that contain these addresses: at most `rows` and `columns`, and at least `least`."""
+    """Return rows and columns that contain these addresses.
+
+    `rows`, `columns`: the maximum numbers of rows and columns; addresses that do not fit are left out. `least`: the minimum
+    number of both.
+    """
     positions = [tensor.layout.position(address) for address in dict.fromkeys(addresses)]
     needed = [folded(coordinates, tensor.layout.sizes) for coordinates in positions if coordinates is not None]
     return Cutout(
@@ -106,9 +110,9 @@ NEAR = 8
 
 
 def example_indices(plan: IndexPlan, looked_up: Iterable[tuple[int, ...]]) -> dict[int, int]:
-    """Invent index values, by address in elements. The last output element gets an index out of range.
+    """Invent index values, as a dict by address. The last output element gets an index out of range.
 
-    `looked_up`: for each output element, the addresses of its indices, one per lookup.
+    `looked_up`: for each output element, the addresses of the indices that it depends on, one per lookup.
     """
     assert plan.index_type is not None
     tuples = list(dict.fromkeys(looked_up))
@@ -134,12 +138,12 @@ def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """Return a negative index for an unused position. It is not -1, because clamped indices end there, too."""
+    """Return a negative index for an unused position. Return -1 only if no other fits: clamped indices end there, too."""
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 
 
 def _out_of_range(lookup: Lookup, index_type: IndexType) -> int | None:
-    """Return an index above the valid range. If the type cannot hold it, return one below the range, or None."""
+    """Return an index above the valid range. If the type cannot hold it, return an index below the range, or None."""
     if lookup.limit + 1 <= _largest(index_type):
         return lookup.limit + 1
     return -lookup.wrap - 2 if index_type.signed and lookup.wrap + 2 <= _largest(index_type) else None
@@ -161,10 +165,10 @@ MOST_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A line of the diagram from input cells in one row to neighbouring output cells.
+    """A line of the diagram. It joins input cells in one row to output cells that lie side by side.
 
-    `source`, `target`: the first cells. `length`: the number of output cells. `step`: the distance between input cells, in
-    columns. `colour`: equal for cells with equal indices.
+    `source`: the first input cell. `target`: the first output cell. `length`: the number of output cells. `step`: the number of
+    columns from one input cell to the next. `colour`: the number of the colour; equal for cells with equal indices.
     """
 
     source: Cell
@@ -177,27 +181,30 @@ class Join:
 
     @property
     def sources(self) -> tuple[Cell, ...]:
-        """Input cells, from left to right."""
+        """The input cells, from left to right."""
         row, first = self.source
         return tuple(sorted({(row, first + number * self.step) for number in range(self.length)}))
 
     @property
     def targets(self) -> tuple[Cell, ...]:
-        """Output cells, from left to right."""
+        """The output cells, from left to right."""
         row, first = self.target
         return tuple((row, first + number) for number in range(self.length))
 
 
 class Scene:
-    """The content of a diagram, before the layout. The plan is interpreted for the shown part of the output.
+    """The content of a diagram, before the layout: the shown cells, and the input cell that each output cell reads.
 
-    `reads`: the origin of each output cell. `values`: the index in each index cell. `resolved`: the position that an index
-    refers to. `colours`: a number for each combination of indices, by their addresses. `runs`: the number of all lines, drawn
-    or not.
+    `reads`: the source of each output cell. `values`: the index in each index cell. `resolved`: the position that the index in
+    a cell stands for. `colours`: a number for each combination of index addresses. `runs`: the number of all lines, including
+    lines that are not drawn.
     """
 
     def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
-        """Interpret the plan. Raises ValueError if it would read from an axis of size 0."""
+        """Evaluate the plan for the output cells to show. Raises ValueError if the plan would read from an axis of size 0.
+
+        `columns`: the maximum number of columns of input and output. `index_columns`: the maximum for the index tensor.
+        """
         self.subject, plan = subject, subject.plan
         plan.check_limits()
         self.output = first(subject.output, OUTPUT_ROWS, columns)
@@ -226,7 +233,7 @@ class Scene:
 
     @property
     def outcomes(self) -> set[IndexOutcome]:
-        """Outcomes of the indices that shown output cells use."""
+        """The outcomes of the indices that shown output cells use."""
         return {origin.outcome for origin in self.reads.values()}
 
     def colour(self, cell: Cell) -> int:
@@ -251,7 +258,7 @@ class Scene:
                 cells = cells[length:]
 
     def _run_length(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
-        """Return how many of these output cells one line joins, and the distance of their input cells in columns."""
+        """Return how many of the cells, from the first on, one line can join, and the `step` of the line."""
         length, step = 1, 1
         for before, cell in pairwise(cells):
             source, next_source = sources[before], sources[cell]
@@ -276,7 +283,7 @@ def _addresses(origin: Origin) -> tuple[int, ...]:
 
 
 def _selected(runs: list[Join]) -> list[Join]:
-    """Return the lines to draw: first those with an index out of range, then those at the start of a row."""
+    """Return the lines to draw. Of many, prefer lines with an index out of range, then lines to the start of a row."""
     if len(runs) <= MOST_JOINS:
         return runs
     order = sorted(range(len(runs)), key=lambda i: (runs[i].outcome is IndexOutcome.VALID, runs[i].target[1] > 0, i))

@@ -33,12 +33,12 @@ class ShownTensor:
 
     @property
     def rows(self) -> int:
-        """Rows of the whole tensor."""
+        """The number of rows of the whole tensor."""
         return prod(self.layout.sizes[:-1])
 
     @property
     def columns(self) -> int:
-        """Columns of the whole tensor."""
+        """The number of columns of the whole tensor."""
         return self.layout.sizes[-1] if self.layout.sizes else 1
 
 
@@ -46,9 +46,10 @@ class ShownTensor:
 class Subject:
     """The subject of one diagram: a plan with its tensors.
 
-    `indices`: None if the plan reads no indices. `lookup_axes`: the dimension of `data` that each lookup indexes. `values`: the
-    index values, in the shape of `indices` or as a one-dimensional buffer; None lets the diagram invent some. `origin`: where
-    the values come from, in words. `elements`: the elements of `data`, in the same forms; None if unknown.
+    `indices`: the index tensor; None if the plan reads no indices. `lookup_axes`: the dimension of `data` that each lookup
+    indexes. `values`: the index values, in the shape of `indices` or as a one-dimensional buffer; if None, the diagram invents
+    values. `origin`: where the values come from, in words. `elements`: the elements of `data`, in the shape of `data` or as a
+    one-dimensional buffer; None if they are unknown.
     """
 
     title: str
@@ -76,13 +77,13 @@ class Subject:
         return dataclasses.replace(self, elements=_checked(self.data, np.asarray(elements)))
 
     def value_at(self, address: int) -> int:
-        """Return the index at an address in elements."""
+        """Return the index value at an address of the index buffer."""
         assert self.values is not None
         assert self.indices is not None
         return int(_element(self.indices, self.values, address))
 
     def element_at(self, address: int) -> Any:
-        """Return the element of `data` at an address in elements."""
+        """Return the element at an address of the data's buffer."""
         assert self.elements is not None
         return _element(self.data, self.elements, address)
 
@@ -163,7 +164,10 @@ MOST_VALUES = 128
 
 
 def with_initial_values(subject: Subject, model: CheckedFile, dispatchable: str) -> Subject:
-    """Return a copy with a DxDispatch model's initial values of indices and small inputs. Raises FileError."""
+    """Return a copy with the initial values that a DxDispatch model has for indices and small inputs.
+
+    Raises FileError if a file of initial values cannot be read.
+    """
     written: set[str] = set()
     for command, bound in _dispatches(model):
         desc = model.dispatchables[command.dispatchable].desc

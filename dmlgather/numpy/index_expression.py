@@ -114,7 +114,7 @@ class IndexExpression:
     """
 
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
-        """`plain`: the entries of the only step if they are plain brackets. They are parsed when they are needed."""
+        """Make an expression of steps. `plain`: in place of `links`, the entries of a single step, which are parsed later."""
         self._parsed, self._plain = links, plain
 
     @property
@@ -132,7 +132,7 @@ class IndexExpression:
         """Return this expression with a step [key] added.
 
         If a mask is on a GPU, the host waits for the GPU, because the mask is read. Raises IndexError, ValueError and
-        OverflowError for entries that NumPy refuses for every array; TypeError for placeholders of masks.
+        OverflowError for entries that are invalid for every array; TypeError for placeholders of masks.
         """
         items = key if isinstance(key, tuple) and not is_placeholder(key) else (key,)
         if items and not self._parsed and not self._plain and is_plain(items):
@@ -242,7 +242,8 @@ class IndexExpression:
 
     @cached_property
     def indices(self) -> tuple[Any, ...]:
-        """The index tensors of the steps, in order. `fused` takes them after the data. A descriptor takes one as IndicesTensor.
+        """The index tensors of the steps, in order. `fused` takes them after the data. A descriptor takes an index tensor as
+        IndicesTensor.
 
         A step without index arrays has no index tensor. One index array is the index tensor itself. Several index arrays are
         broadcast to one shape [i…] and stacked to an index tensor of shape [i…, number of arrays]. A mask counts as the arrays
@@ -275,7 +276,7 @@ class IndexExpression:
     ) -> Any:
         """Apply the expression to `x`. Return a new array of x's array type, or `out`.
 
-        `x`: an array; its elements have one or more whole bytes, or are strings on the CPU. `out`: an array that receives the
+        `x`: an array of any type with elements of whole bytes; strings only on the CPU. `out`: an array that receives the
         result and is returned. `out_of_bounds`: what an index out of range does: "clamp", "raise", "promise" or a Fill. None
         means NumPy's rule, an IndexError. `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the
         arrays' device. `stream`: the GPU stream of the call.
@@ -375,7 +376,7 @@ class IndexExpression:
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:
-        """Run brackets with plain entries by a cached prepared call. Return None if the slow path must run the call."""
+        """Run a single step of plain entries with a cached prepared call. Return None if the call cannot be run in this way."""
         keyed = call_key(self._plain, x, out)
         if keyed is None:
             return None

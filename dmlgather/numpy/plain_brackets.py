@@ -25,7 +25,7 @@ _BOUNDS = (int, type(None))
 def is_plain(items: Sequence[Any]) -> bool:
     """Return True if all entries are plain: 64-bit integers, slices, `...`, None, and at most one array of integers.
 
-    Subclasses of numpy.ndarray are not plain. Plain entries are valid for some data, but not for all.
+    Subclasses of numpy.ndarray are not plain. Plain entries can still be invalid for the data of a call.
     """
     has_array = False
     for item in items:
@@ -83,7 +83,10 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
 
 
 def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
-    """Return the prepared call for the arrays of `call_key`, or None if the slow path must run the call or raise its error."""
+    """Return the prepared call for the arrays that `call_key` returned.
+
+    Return None for a call that `IndexExpression` must run without a prepared call, or that has an error.
+    """
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]
     except TypeError:

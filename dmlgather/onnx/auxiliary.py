@@ -104,7 +104,7 @@ def squeeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
 
 
 def unsqueeze(node: ParsedNode, data: Any, axes: Any = None) -> Any:
-    """Return `data` with additional dimensions of size 1. `axes`: their positions in the result's shape."""
+    """Return `data` with additional dimensions of size 1. `axes`: the positions of these dimensions in the result's shape."""
     values = _integers(node, "axes", axes, scalar=True)
     rank = len(data.shape) + len(values)
     new, sizes = _axes(node, values, rank, "the result"), iter(data.shape)
@@ -148,7 +148,7 @@ def transpose(node: ParsedNode, data: Any) -> Any:
 
 
 def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False) -> tuple[int, ...]:
-    """Return the integers of the attribute `name`, or else those of the input's array `values`."""
+    """Return the integers of the attribute `name`. If the node has no such attribute, return the integers in `values`."""
     values = node.attributes.get(name, values)
     if isinstance(values, tuple):
         return values

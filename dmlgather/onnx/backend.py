@@ -56,7 +56,7 @@ class PreparedModel(onnx.backend.base.BackendRep):
         `inputs`: a list of arrays in the order of the model's inputs, or a dict of arrays by name. Inputs that are also
         initializers have a default value. A dict may leave out any of them; a list leaves out all of them or none. Arrays are
         NumPy's or CuPy's, or have `__dlpack__`. The outputs have the array type of the first input, and share no memory with
-        the inputs. If the device is a GPU, inputs are copied to the GPU, and the starts, ends, axes and steps of Slice are
+        the inputs. If the device is a GPU, inputs are copied to the GPU. The starts, ends, axes and steps of Slice are then
         copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model or break a rule of an operator. Raises IndexError
@@ -123,9 +123,9 @@ class Backend(onnx.backend.base.Backend):
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> PreparedModel:
         """Check a model, and return an object that runs it any number of times.
 
-        Raises NotImplementedError for a model with other operators; ValueError for an invalid model, external data that is not
-        loaded, or an unknown device; TypeError for constants of a type that the device does not support; DeviceError for an
-        unusable GPU.
+        Raises NotImplementedError if the model has an operator that this backend does not run; ValueError for an invalid model,
+        external data that is not loaded, or an unknown device; TypeError for constants of a type that the device does not
+        support; DeviceError for an unusable GPU.
         """
         _no_options("prepare", kwargs)
         if not isinstance(model, ModelProto):

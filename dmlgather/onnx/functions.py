@@ -54,8 +54,8 @@ def gather_elements(
 ) -> Request:
     """Return ONNX's GatherElements: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: shape [n…]. `indices`: int32 or int64, with the rank of `data`. Except along `axis`, its sizes are at most those of
-    `data`. Negative indices count from the end. The result has the shape of `indices`.
+    `data`: shape [n…]. `indices`: int32 or int64, with the rank of `data`. Except along `axis`, no dimension of `indices` is
+    larger than in `data`. Negative indices count from the end. The result has the shape of `indices`.
 
     Raises IndexError for an index out of range; TypeError for a type that the version does not list; ValueError for different
     ranks, an axis out of range, or sizes of `indices` that are too large.

@@ -62,8 +62,8 @@ def gather(
 ) -> TorchRequest:
     """Return torch.gather: output[c] = input[c with c[dim] replaced by index[c]].
 
-    `input`: shape [n…]. `index`: int32 or int64, with the rank of `input`. Except along `dim`, its sizes are at most those of
-    `input`. Negative indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
+    `input`: shape [n…]. `index`: int32 or int64, with the rank of `input`. Except along `dim`, no dimension of `index` is
+    larger than in `input`. Negative indices are out of range. `sparse_grad` is ignored. The result has the shape of `index`.
 
     Raises like PyTorch: RuntimeError for an index out of range, if `index` has another type, and for shapes that do not fit;
     IndexError for a dim out of range.
@@ -103,7 +103,7 @@ def take_along_dim(
 ) -> TorchRequest:
     """Return torch.take_along_dim: like gather along `dim`, but `input` and `indices` are broadcast in the other dimensions.
 
-    `input`, `indices`: tensors of equal rank; except along `dim`, their sizes are equal, or 1. `indices`: int64. As in PyTorch,
+    `input`, `indices`: tensors of equal rank; except along `dim`, sizes are equal, or 1. `indices`: int64. As in PyTorch,
     indices are taken modulo the size of dimension `dim`, so no index is out of range. If `out_of_bounds` is given, its rule
     applies instead, and negative indices count from the end. `dim`: an integer. None means `gather` on the flattened `input`
     and `indices`; then `indices` may also be int32. The result has the broadcast shape.
@@ -185,7 +185,8 @@ def index(
     replace an index tensor. Negative indices count from the end.
 
     Raises like PyTorch: IndexError for an index out of range, a mask with other sizes than `input`, index tensors that cannot
-    be broadcast, and other entries; ValueError for a step below 1; TypeError for slices that do not consist of integers.
+    be broadcast, and an entry of another kind; ValueError for a step below 1; TypeError for slices that do not consist of
+    integers.
 
     >>> dg.torch.index(np.array([[10, 20, 30], [40, 50, 60]]), np.s_[:, [2, 0]]).tolist()
     [[30, 10], [60, 40]]
@@ -223,9 +224,9 @@ def _is_placeholder(item: Any) -> bool:
 
 
 def _read(number: int, item: Any) -> tuple[Entry, tuple[Any, ...]]:
-    """Parse the entry at position `number`. Return the entry with types in place of arrays, and its index arrays.
+    """Parse the entry at position `number`. Return the entry, with a type in place of an array, and its index arrays.
 
-    For a pair (shape, dtype), the second result has a type in place of an array.
+    For a pair (shape, dtype), return the type twice: as the entry, and in place of its index array.
     """
     if item is None or item is ...:
         return item, ()
@@ -288,7 +289,7 @@ def _mask(array: Any) -> tuple[Mask, tuple[Any, ...]]:
 
 
 def _stacked(data: Any, entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Combine index arrays to one index tensor on the device of `data`. Return only its type if an array is missing."""
+    """Combine index arrays to one index tensor on the device of `data`. If an array is only a type, return only a type."""
     if any(isinstance(array, TensorType) for array in arrays):
         return stacked_type(entries)
     if not torch_tensors.is_torch(data) and not any(map(torch_tensors.is_torch, arrays)):

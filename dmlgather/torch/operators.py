@@ -78,7 +78,7 @@ _LIBRARY = torch.library.Library("dmlgather", "FRAGMENT")
 def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Add a call to the graph that PyTorch traces.
 
-    If the call does not follow RULE, torch.compile splits the graph, and torch.export raises RuntimeError.
+    If a graph cannot contain the call (`RULE`), torch.compile splits the graph, and torch.export raises RuntimeError.
     """
     name = function.__name__  # type: ignore[attr-defined] # set by update_wrapper
     if not _follows_rule(name, args, kwargs):
@@ -96,7 +96,7 @@ def in_graph(function: TorchFunction[Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return True if the arguments of a call are as RULE says."""
+    """Return True if a graph can contain a call with these arguments. The message `RULE` states the conditions."""
     tensors = {key: item for key, item in (*enumerate(args), *kwargs.items()) if isinstance(item, torch.Tensor)}
     if not tensors or not TENSORS[name].issuperset(tensors):
         return False

@@ -37,7 +37,7 @@ ProblemOrRoll = Problem | Rolling
 class TorchRequest(Request):
     """The arguments of one call, and the function that makes its problem.
 
-    `modulo`: True if the call first takes the indices modulo the size of their dimension, as in take_along_dim.
+    `modulo`: True if the call first takes the indices modulo the size of dimension `dim`, as in take_along_dim.
     """
 
     modulo: bool = False
@@ -128,8 +128,8 @@ class TorchFunction(EagerFunction[P]):
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> Described | tuple[Described, ...]:
         """Return the DirectML descriptor of a call, or a report of why it has none.
 
-        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or
-        a pair (shape, dtype), can replace a tensor. `level`: DirectML's feature level, such as "6_4".
+        Takes the arguments of the call, except `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
+        pair (shape, dtype), can replace a tensor. `level`: DirectML's feature level, such as "6_4".
 
         Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call,
         returns a Report: its findings name the limit of the level, or a broken rule of the operator. `docs/expressing.md`
@@ -160,8 +160,8 @@ class TorchFunction(EagerFunction[P]):
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
         """Return warnings about indices that raise an error in PyTorch, but read an element in DirectML.
 
-        The arguments are those of `to_directml`. EXP201: indices out of range. EXP202: negative indices, if PyTorch does not
-        count them from the end. Views have no warnings. Raises the errors of the function and of `plan`.
+        Takes the arguments of `to_directml`. EXP201: indices out of range. EXP202: negative indices, if PyTorch does not count
+        them from the end. Views have no warnings. Raises the errors of the function and of `plan`.
 
         >>> [finding.expected for finding in dg.torch.take.differences(((5, 2), "float32"), ((3,), "int64"))]
         ['indices from -10 to 9']
@@ -190,7 +190,7 @@ def _plannable(request: Request) -> TorchRequest:
 
 
 class _TorchCall:
-    """A call while it runs. `written`: the prepared calls of its results, for repeated calls."""
+    """A call while it runs. `written`: the prepared calls that ran; an equal call can reuse them."""
 
     def __init__(self, request: TorchRequest, taken: Sequence[Taken]) -> None:
         self._request, self._taken = request, taken
@@ -214,7 +214,7 @@ class _TorchCall:
         return returned if out is None else out
 
     def _roll(self, problem: Rolling, data: Any, target: Any) -> None:
-        """Write the result of a roll, part by part. If roll has no dims, `data` and `target` are flattened first."""
+        """Write the result of a roll, block by block. If roll has no dims, `data` and `target` are flattened first."""
         shape = problem.data.shape
         reshaped = target.reshape(shape)  # a copy if `target` is not contiguous and `shape` is flat
         for part in problem.parts:

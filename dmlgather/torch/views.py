@@ -175,8 +175,8 @@ def diagonal(
 ) -> TorchRequest:
     """Return torch.diagonal: a diagonal of the dimensions `dim1` and `dim2`, as a new last dimension.
 
-    `input`: copied first if it is not contiguous. `offset`: number of the diagonal; 0 for the main diagonal, positive above it,
-    negative below it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
+    `input`: copied first if it is not contiguous. `offset`: the number of the diagonal; 0 for the main diagonal, positive above
+    it, negative below it. Raises like PyTorch: IndexError for a dimension out of range, RuntimeError for equal dimensions.
 
     >>> dg.torch.diagonal(np.arange(9).reshape(3, 3), 1).tolist()
     [1, 5]
@@ -198,9 +198,9 @@ def as_strided(
 
     `storage` is the memory of `input` as one dimension. "i · stride" is the sum of index times stride over all dimensions.
 
-    `input`: a tensor, or a contiguous array. `storage_offset`: the position of the first element in the storage; default: that
-    of `input`. Raises RuntimeError, like PyTorch, for sizes, strides or an offset below 0, and for elements outside the
-    storage.
+    `input`: a tensor, or a contiguous array. `storage_offset`: the position of the first element in the storage; by default the
+    storage offset of `input`. Raises RuntimeError, like PyTorch, for sizes, strides or an offset below 0, and for elements
+    outside the storage.
 
     >>> dg.torch.as_strided(np.arange(6), (2, 3), (2, 1)).tolist()
     [[0, 1, 2], [2, 3, 4]]

@@ -22,9 +22,10 @@ from dmlgather.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class ParsedEntry:
-    """One entry between brackets, checked. `entry` has types in place of arrays.
+    """An entry between brackets, after its checks.
 
-    `arrays`: `mask.nonzero()` for a mask, None for a placeholder.
+    `entry`: the entry, with the type of an array in place of the array. `arrays`: the index arrays of the entry, such as
+    `mask.nonzero()` for a mask; None for a placeholder.
     """
 
     entry: Entry
@@ -32,7 +33,7 @@ class ParsedEntry:
 
     @property
     def form(self) -> ParsedEntry:
-        """A copy of the entry that does not keep its arrays alive."""
+        """A copy of the entry without index arrays, so that they can be freed."""
         return ParsedEntry(self.entry, None) if self.arrays else self
 
     def __str__(self) -> str:
@@ -48,7 +49,7 @@ class ParsedEntry:
 def is_placeholder(item: Any) -> bool:
     """Return True if an entry is only the type of an index array: (shape, dtype), or an object with `shape` and `dtype`.
 
-    NumPy accepts no type as an entry, so the pair has no other meaning.
+    NumPy rejects such a pair as an entry, so the pair has no other meaning.
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
@@ -56,7 +57,7 @@ def is_placeholder(item: Any) -> bool:
 
 
 def parse_integer_array(item: Any) -> ParsedEntry:
-    """Parse the argument `indices` of numpy.take_along_axis. Like NumPy, raise IndexError for another type."""
+    """Parse the argument `indices` of numpy.take_along_axis. Like NumPy, raise IndexError if it is not an array of integers."""
     if not is_placeholder(item):
         item = item if isinstance(item, np.ndarray) or hasattr(item, "__cuda_array_interface__") else np.asarray(item)
         if item.dtype.kind not in "iu":
@@ -164,7 +165,7 @@ class Brackets:
 
     @property
     def has_placeholder(self) -> bool:
-        """True if a type replaces an index array."""
+        """True if an entry is a placeholder: a type in place of an index array."""
         return any(entry.arrays is None for entry in self.entries)
 
     @property
@@ -204,7 +205,7 @@ class TakenAlong:
 
     @property
     def has_placeholder(self) -> bool:
-        """True if a type replaces the index array."""
+        """True if the step has a placeholder: a type in place of the index array."""
         return self.indices_entry.arrays is None
 
     @property
@@ -237,7 +238,7 @@ class TakenByMode(TakenAlong):
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
-        """Return a problem that clips its indices to 0 … size - 1. In mode "wrap", it needs the remainders as int64."""
+        """Return a problem that clips indices to 0 … size - 1. In mode "wrap", its indices are the remainders, as int64."""
         assert isinstance(self.indices_entry.entry, TensorType)
         axis = check_axis("axis", self.axis, data.rank, "data")
         entry = self.indices_entry.entry
@@ -321,7 +322,7 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The steps of an expression without their index arrays, as a cache key. Unlike the steps, it distinguishes 1 from 1.0.
+    """The steps of an expression without index arrays, as a cache key. Unlike the steps, it distinguishes 1 from 1.0.
 
     The key is not hashable if a slice's bound, an axis or a size is not hashable.
     """
@@ -350,7 +351,7 @@ def _key(value: Any) -> Any:
 
 
 def problems(links: Sequence[Link], data: TensorType) -> tuple[Problem, ...]:
-    """Return one problem per step. Each reads the output of the one before it."""
+    """Return one problem per step. Each problem reads the output of the problem before it."""
     result: list[Problem] = []
     for link in links:
         result.append(link.problem(result[-1].output if result else data))

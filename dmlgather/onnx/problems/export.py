@@ -45,7 +45,7 @@ class NodeInput(NamedTuple):
 
 
 def node_inputs(node: Any, shapes: ByInput, dtypes: ByInput, constants: Mapping[str, Any]) -> list[NodeInput]:
-    """Return the inputs of a node, in order. The arguments are those of `to_directml`."""
+    """Return the inputs of a node, in order. The parameters are the same as in `to_directml`."""
     if not hasattr(node, "input") or not hasattr(node, "op_type"):
         raise TypeError(f"node is of type {type(node).__name__}, expected an onnx.NodeProto, as onnx.helper.make_node gives")
     names = list(node.input)
@@ -77,7 +77,7 @@ def _input(name: str, shape: Any, dtype: Any, constant: Any) -> NodeInput:
 
 
 def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
-    """Return the NumPy type of a type, a name or a number of TensorProto.DataType. Number 0, UNDEFINED, gives None."""
+    """Return the NumPy type for a type, its name, or its number in TensorProto.DataType. Return None for 0 (UNDEFINED)."""
     if not isinstance(value, int):
         try:
             return numpy_type(value)
@@ -90,7 +90,7 @@ def _dtype(name: str, value: Any) -> np.dtype[Any] | None:
 
 
 def _sizes(shape: Any) -> tuple[int, ...] | None:
-    """Return the sizes of a shape, or None if one is unknown. Some exporters write unknown sizes as negative numbers."""
+    """Return the sizes of a shape, or None if a size is unknown. Some exporters write unknown sizes as negative numbers."""
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError:
@@ -116,8 +116,8 @@ def to_directml(
     axes and steps here. Constant indices are checked.
 
     Returns one descriptor, or a tuple of descriptors in the order of execution if one is not enough. Returns a Report if an
-    input has an unknown type, size or bound, if the node breaks a rule of its operator, or if the level cannot express it.
-    `docs/expressing.md` lists the reasons.
+    input has an unknown type, size or bound, if the node breaks a rule of its operator, or if the level cannot express the
+    node. `docs/expressing.md` lists the reasons.
 
     To run a descriptor, bind data to InputTensor, indices to IndicesTensor and a new buffer to OutputTensor:
 
@@ -125,8 +125,8 @@ def to_directml(
       UINT16 for bfloat16, UINT64 for complex64, and UINT64 with an extra last dimension of size 2 for complex128.
     - Indices: converted to the described type, packed and padded. Before a conversion to UINT32 (levels before 3_0), add the
       axis's size to negative indices.
-    - Several descriptors: the first takes the data. Each of the others takes the output of the one before it. The last also takes
-      the indices.
+    - Several descriptors: the first takes the data. Each further one takes the output of the descriptor before it. The last also
+      takes the indices.
     - The output has the node's elements in the node's order; its described dimensions may differ.
 
     ONNX refuses an index out of range; DirectML clamps it. Check indices that are not constant before you bind them.
@@ -290,7 +290,7 @@ def index_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _negative_remedy(problem: Gather, index: int, most: Mapping[int, int | None]) -> str:
-    """Return advice on a negative index of Gather-1. `most`: see `index_out_of_range`."""
+    """Return advice on a negative index of Gather-1. `most`: the largest sizes of data's unknown dimensions."""
     position = index + problem.data.shape[problem.axis]
     if problem.axis in most:
         positive = "count it from the front"

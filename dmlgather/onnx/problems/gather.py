@@ -81,7 +81,7 @@ class GatherElements(GatherProblem, GatherElementsProblem):
 
 @dataclass(frozen=True)
 class GatherND(GatherProblem, GatherNDProblem):
-    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]. `batch_dims`: number of the dimensions b…."""
+    """output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…]. `batch_dims`: the number of dimensions b…."""
 
     data: TensorType
     indices: TensorType

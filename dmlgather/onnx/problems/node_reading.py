@@ -21,8 +21,9 @@ MANY = 2**31 - 1
 class NodeForm(NamedTuple):
     """The inputs, outputs and attributes that a version of an operator allows.
 
-    `operator`: name and version, such as "Gather-13". `inputs`, `attributes`: True for required ones. A node with more inputs
-    than names repeats the last one. `kinds`: the AttributeProto.AttributeType of each attribute.
+    `operator`: the name and version, such as "Gather-13". `inputs`, `attributes`: for each name, True if it is required. If a
+    node has more inputs than there are names, the last name stands for the rest. `kinds`: the AttributeProto.AttributeType of
+    each attribute.
     """
 
     operator: str
@@ -132,7 +133,7 @@ class UnknownValueError(ValueError):
 
 
 class UnknownTypeError(ValueError):
-    """Error: a problem needs the shape and type of an input, but one of them is unknown until the model runs.
+    """Error: a problem needs the shape and type of an input, but the shape or the type is unknown until the model runs.
 
     `input`: ONNX's name of the input. `value`: the model's name of the tensor.
     """
@@ -197,8 +198,8 @@ def in_family(node: Any) -> bool:
 def problem_of(node: Any, opset: int, types: Sequence[TensorType | None], values: Sequence[Any | None]) -> Problem:
     """Return the problem of a gather or slice node. `types`, `values`: one entry per input, None if unknown.
 
-    Only Slice needs values, as arrays in host memory. Raises UnknownTypeError or UnknownValueError if a needed one is missing;
-    TypeError and ValueError for a node that breaks a rule of its operator.
+    Only Slice needs values, as arrays in host memory. Raises UnknownTypeError or UnknownValueError if a needed type or value is
+    missing; TypeError and ValueError for a node that breaks a rule of its operator.
     """
     parsed = parse_node(node, opset)
     version, arrays, bounds = parsed.version, {}, {}

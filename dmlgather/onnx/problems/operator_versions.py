@@ -27,8 +27,8 @@ FLOAT, INT, TEXT, TENSOR, FLOAT_LIST, INTS, TEXTS, SPARSE = 1, 2, 3, 4, 6, 7, 8,
 class OperatorVersion:
     """One version of an operator, such as Gather-13.
 
-    `since`: the opset that introduced the version. `types`: data types of the first input and the output. `required`: inputs
-    and attributes that a node must have. `index_types`: data types of all inputs except the first. `attributes`: the
+    `since`: the opset that introduced the version. `types`: the data types of the first input and the output. `required`: the
+    inputs and attributes that a node must have. `index_types`: the data types of all inputs except the first. `attributes`: the
     AttributeProto.AttributeType of each attribute.
     """
 
@@ -73,7 +73,7 @@ def _versions(
     index_types: tuple[str, ...] = ("int64",),
     **attributes: int,
 ) -> Iterator[OperatorVersion]:
-    """Yield the versions of an operator. `required`: all inputs by default."""
+    """Yield the versions of an operator. `required`: the names of required inputs; by default, all inputs are required."""
     for since in opsets:
         allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
         yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)

@@ -26,8 +26,8 @@ Size = int | str | None
 class PartialType:
     """The known part of a value's type. None means unknown.
 
-    `dtype`: also None if the value is not a tensor. `kind`: "sequence", "map", …; None for a tensor. `excessive`: True if the
-    rank is above MOST_DIMENSIONS; then `shape` is None.
+    `dtype`: the data type; None also if the value is not a tensor. `kind`: the kind of a value that is not a tensor, such as
+    "sequence"; None for a tensor. `excessive`: True if the rank is above MOST_DIMENSIONS; then `shape` is None.
     """
 
     dtype: np.dtype[Any] | None = None

@@ -25,7 +25,7 @@ TYPES = ElementTypes({name: name for name in DATA})
 
 
 def check_data(operation: str, name: str, tensor: TensorType) -> None:
-    """Raise TypeError unless the tensor's data type is one of DATA."""
+    """Raise TypeError if the data type of the tensor is not in DATA."""
     if TYPES.name_of(tensor.dtype) not in DATA:
         raise TypeError(f"{name} has type {tensor.dtype}, but torch.{operation} takes {alternatives(DATA)}")
 
@@ -87,7 +87,10 @@ def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
 
 
 def dims_of(values: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return dimensions counted from the front. Raise IndexError if one is out of range, RuntimeError if one is repeated."""
+    """Return dimensions counted from the front.
+
+    Raise IndexError if a dimension is out of range, RuntimeError if a dimension is repeated.
+    """
     dims = tuple(dim_of(f"dims[{number}]", value, rank) for number, value in enumerate(values))
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"dims is {tuple(values)}, but must have each dimension at most once")

@@ -102,7 +102,7 @@ class TorchIndexSelect(TorchGatherProblem):
 class TorchGather(TorchGatherProblem):
     """output[c] = data[c with c[dim] replaced by indices[c]].
 
-    Rank 0 counts as rank 1. Except along `dim`, the sizes of indices are at most those of data. Indices without elements may
+    Rank 0 counts as rank 1. Except along `dim`, no dimension of indices is larger than in data. Indices without elements may
     have any shape. Negative indices are out of range.
     """
 
@@ -266,7 +266,7 @@ def index(data: TensorType, entries: Sequence[Entry]) -> BasicIndexing | TorchIn
 
 
 def _without_ellipses(rank: int, entries: Sequence[Entry]) -> list[Entry]:
-    """Replace ellipses by slices `:`. The first covers all remaining dimensions, others cover none."""
+    """Replace ellipses by slices `:`. The first ellipsis covers all remaining dimensions, further ellipses cover none."""
     indexed = sum(len(entry.shape) if isinstance(entry, Mask) else entry is not None and entry is not ... for entry in entries)
     result: list[Entry] = []
     for entry in entries:

@@ -95,8 +95,9 @@ class PixelUnshuffle(PixelProblem):
 def in_blocks(depth: Layout, space: Layout, factor: int) -> tuple[Layout, Layout]:
     """Split the layouts of both tensors of a pixel shuffle, so that they have the same dimensions.
 
-    `depth` has blocks as channels, `space` as rows and columns. The last dimensions of both results are: channel, row in the
-    block, column in the block, row of the block, column of the block.
+    `depth`: the tensor that has a block's pixels in channels. `space`: the tensor that has a block's pixels in rows and
+    columns. Both results end in five dimensions: channel, row in the block, column in the block, row of the block, column of
+    the block.
     """
     rank = len(depth.sizes)
     channel, row, column = range(rank - 3, rank)

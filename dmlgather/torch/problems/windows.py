@@ -162,13 +162,16 @@ def _parts(operation: str, data: TensorType, axis: int, bounds: Sequence[tuple[i
 
 @dataclass(frozen=True)
 class RolledPart:
-    """A slice of the data that a roll copies to a box of the result. `start`: first element of the box."""
+    """A block of a roll's result, and the slice of the data that is copied to the block.
+
+    `start`: the coordinates of the block's first element.
+    """
 
     problem: SliceView
     start: tuple[int, ...]
 
     def plan(self) -> IndexPlan:
-        """Return the plan that copies this part of a contiguous input to its box of a contiguous result."""
+        """Return the plan that copies the slice of a contiguous input to the block of a contiguous result."""
         whole = self.problem.data.layout
         sizes = self.problem.output.shape
         part = Layout(sizes, whole.strides, whole.address(self.start) if 0 not in sizes else 0, whole.extent)
@@ -179,10 +182,11 @@ class RolledPart:
 class Rolling:
     """A call of torch.roll: along a dimension of size n, output[i] = data[(i - shift) modulo n].
 
-    One plan cannot express a roll, because each rolled dimension splits the result into two parts. `parts` copies the parts one
-    by one. `chain` is a sequence of views with the same result.
+    One plan cannot express a roll, because each rolled dimension splits the result into two blocks. `parts` has the blocks and
+    the slices of the data that fill them. `chain` gives the same result by a sequence of views.
 
-    `data`: flattened if roll has no dims. `shifts`: one shift per dimension, from 0 to size - 1. `shape`: the result's shape.
+    `data`: the input, flattened if roll has no dims. `shifts`: one shift per dimension, from 0 to size - 1. `shape`: the
+    result's shape.
     """
 
     data: TensorType
@@ -198,7 +202,7 @@ class Rolling:
 
     @property
     def parts(self) -> tuple[RolledPart, ...]:
-        """The slices that make up the result. Together, they write each element of the result once."""
+        """The blocks of the result. Together, they contain each element of the result once."""
         pieces = [  # for each dimension, one or two windows of data with their starts in the result
             ((Window(size - shift, shift, 1), 0), (Window(0, size - shift, 1), shift)) if shift else ((Window.whole(size), 0),)
             for size, shift in zip(self.data.shape, self.shifts, strict=True)
@@ -209,7 +213,7 @@ class Rolling:
         )
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the views of `chain`, with reshapes between different shapes and to the result's shape."""
+        """Yield the views of `chain`, with reshapes between different shapes. The last output has the shape of the result."""
         current = self.output
         for problem in self.chain():
             if problem.data != current:
@@ -220,10 +224,11 @@ class Rolling:
             yield ReshapeView(current, self.shape)
 
     def chain(self) -> Iterator[Problem]:
-        """Yield views that give the result, up to its shape. Each view reads the contiguous output of the view before it.
+        """Yield views that give the elements of the result, perhaps in another shape.
 
-        Each rolled dimension needs two views. The first repeats the dimension twice. The second takes a window of the
-        repetition. For example, to roll abcd by 1, the window of abcdabcd that starts at element 3 is dabc.
+        Each view reads the contiguous output of the view before it. Each rolled dimension needs two views. The first repeats
+        the dimension twice. The second takes a window of the repetition. For example, to roll abcd by 1, the window of abcdabcd
+        that starts at element 3 is dabc.
         """
         dtype, sizes = self.data.dtype, self.data.shape
         if not any(self.shifts):
