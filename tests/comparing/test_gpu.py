@@ -30,14 +30,7 @@ def test_buffers_are_read_and_written_as_described_on_the_device(cupy: Any, tmp_
 
 @pytest.mark.gpu
 def test_a_gpu_agrees_in_a_case(tmp_path: Path) -> None:
-    options = (
-        "--devices",
-        "cuda,cpu,reference",
-        "--seed",
-        seeds.seed(32),
-        "--save",
-        tmp_path / "case",
-    )
+    options = ("--devices", "cuda,cpu,reference", "--seed", seeds.seed(32), "--save", tmp_path / "case")
     made = process("compare", write(tmp_path, GATHER), *options)
     assert (made.code, "equal on cuda, cpu, reference" in made.out) == (0, True)
     again = process("compare", "--devices", "cuda,cpu", tmp_path / "case" / "case.json")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.backends import reference
@@ -26,6 +27,12 @@ def faults(one: Planted) -> Any:
     options: Any = {"out_of_bounds": one.out_of_bounds, "buffers": one.buffers}
     found = dg.compare(one.desc, *one.inputs, devices=("cpu",), against=one.wrong, **options)
     return found.differences[0] if found.differences else None
+
+
+def gathered(rows: NDArray[Any], index: NDArray[Any], wrong: NDArray[Any], axis: int = 0) -> dg.Comparison:
+    """A gather compared with elements from elsewhere."""
+    desc = dg.GatherOperatorDesc.of(rows, index, axis)
+    return dg.compare(desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
@@ -84,7 +91,7 @@ def test_nothing_is_named_for_another_fault(seed: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(problems())
-def test_what_belongs_there_is_as_documented(problem: Problem) -> None:
+def test_expected_elements_are_as_documented(problem: Problem) -> None:
     desc = problem.desc
     operator = dg.compile(desc, device="cpu")
     tensor = desc.tensor("output_tensor")
@@ -97,24 +104,17 @@ def test_what_belongs_there_is_as_documented(problem: Problem) -> None:
 def test_most_of_the_elements_are_enough() -> None:
     rng = np.random.default_rng(seeds.seed())
     rows, index = rng.integers(0, 2**63, (50, 10)), rng.integers(0, 49, 100)
-    desc = dg.GatherOperatorDesc.of(rows, index, 0)
     for noise, said in ((4, "960 of 1000 (96%) are on against as if the index along dimension 0 were 1 higher"), (20, None)):
         wrong = rows[index + 1]
         wrong[:noise] = rng.integers(0, 2**63, (noise, 10))
-        (difference,) = dg.compare(
-            desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes)
-        ).differences
+        (difference,) = gathered(rows, index, wrong).differences
         assert [*map(str, difference.faults)] == ([said] if said else [])
 
 
-def test_what_cannot_be_told_apart_is_named_together() -> None:
+def test_faults_that_look_alike_are_named_together() -> None:
     """Of two rows, the one before and the one behind are the same."""
     rows = np.arange(64, dtype=np.int32).reshape(2, 32)
-    desc = dg.GatherOperatorDesc.of(rows, np.array([1, 0, 1]), 0)
-    found = dg.compare(
-        desc, rows, np.array([1, 0, 1]), devices=("cpu",), against=rows[[0, 1, 0]].reshape(desc.output_tensor.sizes)
-    )
-    lines = str(found).splitlines()
+    lines = str(gathered(rows, np.array([1, 0, 1]), rows[[0, 1, 0]])).splitlines()
     assert [line.split(" as if ")[1] for line in lines if " as if " in line] == [
         f"the index along dimension 0 were 1 {how}" for how in ("higher", "lower")
     ]
@@ -125,11 +125,9 @@ def test_right_elements_tell_hypotheses_apart() -> None:
     """Zeros that were not written would be anywhere; these are where indices are out of range, and nowhere else."""
     rows = np.arange(1, 41, dtype=np.float32).reshape(10, 4)
     index = np.array([3, 12, 9, -11, 0, 30])
-    desc = dg.GatherOperatorDesc.of(rows, index, 0)
     wrong = rows[[3, 0, 9, 0, 0, 0]]
     wrong[[1, 3, 5]] = 0
-    found = dg.compare(desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes))
-    (fault,) = found.differences[0].faults
+    (fault,) = gathered(rows, index, wrong).differences[0].faults
     assert (fault.as_if, fault.contradicted, fault.equal_looked_at) == ("an index out of range gave 0", 0, 12)
 
 
@@ -137,10 +135,9 @@ def test_right_elements_tell_hypotheses_apart() -> None:
 def test_rows_that_the_output_was_moved_out_of_may_hold_anything(step: int) -> None:
     rng = np.random.default_rng(seeds.seed())
     rows, index = rng.integers(0, 2**63, (300, 4)), rng.permutation(300)[:200]
-    desc = dg.GatherOperatorDesc.of(rows, index, 0)
     wrong = np.roll(rows[index], step, 0)
     wrong[slice(step) if step > 0 else slice(step, None)] = rng.integers(0, 2**63, (abs(step), 4))
-    (difference,) = dg.compare(desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes)).differences
+    (difference,) = gathered(rows, index, wrong).differences
     (fault,) = difference.faults
     assert fault.as_if == f"OutputTensor were moved by {step} along dimension {wrong.ndim - 2}"
     assert fault.explains == 4 * (200 - abs(step))
@@ -151,12 +148,11 @@ def test_a_large_mismatch_takes_little_memory() -> None:
     rng = np.random.default_rng(seeds.seed())
     rows = rng.integers(0, 2**32, (4096, 512), np.uint32)
     index = rng.integers(0, 4095, 4096)
-    desc = dg.GatherOperatorDesc.of(rows, index, 0)
     wrong = rows[index + 1]
     wrong[::3] = rows[index[::3]]
     tracemalloc.start()
     try:
-        found = dg.compare(desc, rows, index, devices=("cpu",), against=wrong.reshape(desc.output_tensor.sizes))
+        found = gathered(rows, index, wrong)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -169,13 +165,12 @@ def test_a_large_mismatch_takes_little_memory() -> None:
     assert peak < rows.nbytes * 4, peak
 
 
-def test_many_dimensions() -> None:
+def test_a_pair_of_many_dimensions_may_be_exchanged() -> None:
     """Each dimension, and each pair of them, is tried, here with the input's memory exchanged."""
     data = np.arange(2**8 * 9, dtype=np.int32).reshape(2, 2, 2, 2, 2, 2, 6, 6)
     index = np.array([1, 0])
-    desc = dg.GatherOperatorDesc.of(data, index, 7)
     read = data.reshape(2, 6, 2, 2, 2, 2, 2, 6).swapaxes(1, 6)
-    found = dg.compare(desc, data, index, devices=("cpu",), against=np.take(read, index, 7).reshape(desc.output_tensor.sizes))
+    found = gathered(data, index, np.take(read, index, 7), 7)
     assert [each.as_if for each in found.differences[0].faults] == ["InputTensor lay in memory with dimensions 1 and 6 exchanged"]
 
 

@@ -119,7 +119,7 @@ GATHER = dg.GatherOperatorDesc(
 TABLE = np.arange(10, dtype=np.float32).reshape(5, 2)
 
 
-def test_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, {2: 0x00800000, 5: 0x80000000, 7: 0x7F800000})
     found = dg.compare(GATHER, TABLE, np.array([[0, -1, 7, 4]]), devices=("cpu", "reference"))
     assert str(dg.compare(GATHER, TABLE, np.repeat([0, -1, 7, 4], 2)[::2], devices=("cpu", "reference"))) == str(found)
@@ -161,7 +161,7 @@ def test_a_path_in_the_place_of_an_array_is_named(given: dict[str, Any], named: 
         ("UINT8", [0, 7], [0x01, 0x02], 1, 2),
     ],
 )
-def test_the_worst_of_two(
+def test_the_worst_of_two_elements_is_named(
     monkeypatch: pytest.MonkeyPatch, *, kind: str, right: list[int], flips: list[int], worst: int, difference: Any
 ) -> None:
     tensor = dg.BufferTensorDesc(data_type=kind, sizes=(1, 1, 1, 2))
@@ -217,7 +217,7 @@ def test_a_line_says_that_no_number_differs(right: int, flips: int, kinds: str) 
     assert "only NaNs" not in str(dg.compare(GATHER, table, ids, devices=("cpu",), against=other))
 
 
-def test_the_difference_of_a_nan() -> None:
+def test_a_nan_differs_infinitely_from_a_number() -> None:
     """compare.md: a NaN and a number differ infinitely; for two NaNs, the number of differing bits decides."""
     table, ids = TABLE.copy(), np.array([[0, 1, 2, 4]])
     table[2, 1] = np.nan
@@ -235,7 +235,7 @@ def test_where_more_places_are_listed_is_told(monkeypatch: pytest.MonkeyPatch, p
     assert ("  more places: `stretches` in --json or --output FILE\n" in text) == (places > 2)
 
 
-def test_where_a_wrong_value_comes_from_is_told_where_one_place_has_it() -> None:
+def test_the_source_of_a_wrong_value_is_told_if_it_is_unique() -> None:
     table = np.array([[1, 2], [3, 4], [3, 5]], np.float32)
     desc = dg.GatherOperatorDesc.of(table, np.array([0, 1]), 0)
     found = dg.compare(desc, table, np.array([0, 1]), devices=("cpu",), against=np.array([[1, 5], [3, 2]], np.float32))
@@ -268,7 +268,7 @@ LOOKUP = dg.GatherElementsOperatorDesc(input_tensor=ROW, indices_tensor=ROW, out
 DATA, PLACES = np.array([[10, 11, 12, 13]]), np.array([[3, 0, -1, 9]])
 
 
-def test_an_output_from_elsewhere() -> None:
+def test_an_output_from_elsewhere_is_compared() -> None:
     found = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.array([[13, 10, 13, 13]]))
     assert (found.equal, found.given, str(found)) == (True, 1, "equal on cpu, against: 4 elements, bit for bit")
     found = dg.compare(LOOKUP, DATA, PLACES, devices=("cpu", "reference"), against=np.array([[13, 10, 12, 13]]))
@@ -287,7 +287,7 @@ def test_a_device_that_raises_differs_from_an_output() -> None:
 
 
 @pytest.mark.parametrize("strides", [None, (1, 4), (3, 1)])
-def test_an_output_from_elsewhere_as_a_buffer(tmp_path: Path, strides: tuple[int, ...] | None) -> None:
+def test_an_output_from_elsewhere_may_be_a_buffer(tmp_path: Path, strides: tuple[int, ...] | None) -> None:
     """It is read through the described strides, in Python as from a file of the command."""
     output = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(4, 2), strides=strides)
     desc, ids = GATHER.model_copy(update={"output_tensor": output}), np.array([[0, 1, 2, 4]])
@@ -306,7 +306,7 @@ def test_an_output_from_elsewhere_as_a_buffer(tmp_path: Path, strides: tuple[int
     assert (found.differing, found.first.output) == (1, (1, 0))
 
 
-def test_outputs_from_elsewhere_that_do_not_fit() -> None:
+def test_an_output_from_elsewhere_that_does_not_fit_is_refused() -> None:
     with pytest.raises(TypeError, match=r"against is int32, but OutputTensor's DataType is INT64"):
         dg.compare(LOOKUP, DATA, PLACES, devices=("cpu",), against=np.zeros((1, 4), np.int32))
     with pytest.raises(ValueError, match=r"against has the shape \[2, 2\], but OutputTensor's Sizes are \[1, 4\]"):

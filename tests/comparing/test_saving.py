@@ -25,6 +25,8 @@ from tests.directml.buffers import documented
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 from tests.strategies import Problem, problems
 
+COMPARE = ("compare", "--devices", "cpu,reference")
+
 
 def dxdispatch_reads(file: Path) -> np.ndarray[Any, Any]:
     """The array in a .npy file, after asserting what DxDispatch's reader asks for (NpyReaderWriter.cpp): a version below 4, C
@@ -96,7 +98,7 @@ def test_arrays_of_the_described_sizes_are_laid_out_as_described(tmp_path: Path)
     assert replayed.tolist() == [[0x8000, 0x7C01], [0x0001, 0x3C00]]
 
 
-def test_what_a_model_cannot_say_is_refused(tmp_path: Path) -> None:
+def test_a_comparison_that_no_model_can_say_is_refused(tmp_path: Path) -> None:
     sizes = {"data_type": "FLOAT32", "sizes": (2, 2)}
     desc = dg.GatherOperatorDesc(
         input_tensor=dg.BufferTensorDesc(**sizes, strides=(0, 1)),
@@ -145,12 +147,12 @@ def chain(folder: Path) -> Path:
 def test_a_model_of_several_dispatches_replays(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = chain(tmp_path / "from")
     run = Command(capfd)
-    first = run("compare", "--devices", "cpu,reference", model, "--save", tmp_path / "to" / "modèle.json")
+    first = run(*COMPARE, model, "--save", tmp_path / "to" / "modèle.json")
     assert (first.code, first.out.count("bit for bit")) == (0, 2)
     case = tmp_path / "to" / "modèle.json"
     (model.parent / "values.npy").unlink()  # a case stands alone
     dxdispatch_finds(case)
-    assert run("compare", "--devices", "cpu,reference", case).out == first.out
+    assert run(*COMPARE, case).out == first.out
     np.save(model.parent / "values.npy", np.array([3, 2, 1, 0], np.uint32))
     original, replayed = (run("run", "--device", "cpu", "--output-dir", tmp_path / "back", file) for file in (model, case))
     assert (original.code, replayed.code, replayed.out) == (0, 0, original.out)
@@ -183,14 +185,14 @@ def test_a_file_that_cannot_be_compared_is_not_enough(tmp_path: Path) -> None:
     assert _written(case) == ["it.raw", "case.out0_gather.replayed.npy"]
 
 
-def test_an_output_that_a_later_dispatch_replaces(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_a_later_dispatch_replaces_has_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = changed((("commands", 2), MODEL["commands"][0]))
-    ended = Command(capfd)("compare", "--devices", "cpu,reference", write(tmp_path, model), "--save", tmp_path / "case")
+    ended = Command(capfd)(*COMPARE, write(tmp_path, model), "--save", tmp_path / "case")
     assert _written(tmp_path / "case" / "case.json") == ["case.out2_gather.replayed.npy"]
     assert ended.code == 0
     assert "commands[0] 'gather': commands[2] writes 'output' again, so that the case writes no file of this output" in ended.err
     between = changed((("commands", 1), {"type": "writeFile", "resource": "output", "targetPath": "first.npy"}), start=model)
-    ended = Command(capfd)("compare", "--devices", "cpu,reference", write(tmp_path, between), "--save", tmp_path / "two")
+    ended = Command(capfd)(*COMPARE, write(tmp_path, between), "--save", tmp_path / "two")
     assert _written(tmp_path / "two" / "case.json") == ["first.npy", "case.out2_gather.replayed.npy"]
     assert "writes no file" not in ended.err
 
@@ -199,7 +201,7 @@ def test_a_mismatch_is_kept_with_both_outputs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoil(monkeypatch, {5: 1 << 31})
-    ended = Command(capfd)("compare", "--devices", "cpu,reference", write(tmp_path, MODEL), "--save", tmp_path / "case")
+    ended = Command(capfd)(*COMPARE, write(tmp_path, MODEL), "--save", tmp_path / "case")
     assert ended.code == 1
     report = CompareReport.model_validate_json((tmp_path / "case" / "case.report.json").read_text())
     right, wrong = (dxdispatch_reads(tmp_path / "case" / report.dispatches[0].outputs[device]) for device in ("cpu", "reference"))
@@ -213,7 +215,7 @@ def test_a_case_never_overwrites_what_it_is_made_from(tmp_path: Path, capfd: pyt
     (tmp_path / "link.json").symlink_to(model)
     before = sorted(path.name for path in tmp_path.iterdir())
     text = model.read_bytes()
-    ended = Command(capfd)("compare", "--devices", "cpu,reference", model, "--save", tmp_path / case)
+    ended = Command(capfd)(*COMPARE, model, "--save", tmp_path / case)
     assert (ended.code, ended.out) == (2, "")
     assert "is an input, and would be overwritten: choose another name" in ended.err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
@@ -229,26 +231,26 @@ def test_a_case_never_overwrites_its_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [MODEL, GATHER], ids=["model", "descriptor"])
-def test_outputs_of_an_earlier_case_are_not_taken_for_the_new_ones(
+def test_outputs_of_an_earlier_case_are_not_taken_for_new_ones(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], start: Any
 ) -> None:
     run, case, file = Command(capfd), tmp_path / "case", write(tmp_path, start)
-    assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0
+    assert run(*COMPARE, file, "--save", case).code == 0
     assert run("compare", "--devices", "reference,cpu", file, "--save", case).code == 0  # replaces every file
     on_gpu = case / "case.out0_gather.cuda1.npy"  # as the case of another machine has it
     on_gpu.touch()
-    ended = run("compare", "--devices", "cpu,reference", file, "--save", case)
+    ended = run(*COMPARE, file, "--save", case)
     assert (ended.code, ended.out) == (2, "")
     assert f"{case} holds {on_gpu.name}, which would be taken for outputs of the new case: remove" in ended.err
     on_gpu.unlink()
     before = {path: path.read_bytes() for path in case.iterdir()}
     assert run("run", case / "case.json", "--device", "cpu", "--output-dir", case).code == 0
     (replayed,) = {*case.iterdir()} - {*before}
-    ended = run("compare", "--devices", "cpu,reference", file, "--save", case)
+    ended = run(*COMPARE, file, "--save", case)
     assert (ended.code, f"{case} holds {replayed.name}, which would be taken for" in ended.err) == (2, True)
     assert {path: path.read_bytes() for path in before} == before
     replayed.unlink()
-    assert run("compare", "--devices", "cpu,reference", file, "--save", case).code == 0
+    assert run(*COMPARE, file, "--save", case).code == 0
 
 
 @pytest.mark.parametrize("target", ["file/case.json", "case.json/", "folder.json"])
@@ -256,7 +258,7 @@ def test_an_impossible_place_is_one_line(tmp_path: Path, capfd: pytest.CaptureFi
     (tmp_path / "file").write_text("here")
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "case.json").mkdir()
-    ended = Command(capfd)("compare", "--devices", "cpu,reference", write(tmp_path, GATHER), "--save", tmp_path / target)
+    ended = Command(capfd)(*COMPARE, write(tmp_path, GATHER), "--save", tmp_path / target)
     assert (ended.code, ended.out) == (2, "")
     (line,) = [line for line in ended.err.splitlines() if line.startswith("dmlgather: ")]
     assert str(tmp_path) in line
@@ -282,7 +284,7 @@ def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not list((tmp_path / "case").iterdir())
 
 
-def test_a_descriptor_without_elements_or_with_half_bytes_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_descriptor_of_no_elements_or_half_bytes_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run = Command(capfd)
     empty = changed((("desc", "IndicesTensor", "Sizes"), [1, 0]), (("desc", "OutputTensor", "Sizes"), [0, 2]), start=GATHER)
     ended = run("compare", write(tmp_path, empty), "--save", tmp_path / "case")
@@ -297,7 +299,7 @@ def test_a_descriptor_without_elements_or_with_half_bytes_is_refused(tmp_path: P
 
 def test_running_a_saved_descriptor_writes_its_output(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run = Command(capfd)
-    assert run("compare", "--devices", "cpu,reference", write(tmp_path, GATHER), "--save", tmp_path / "case").code == 0
+    assert run(*COMPARE, write(tmp_path, GATHER), "--save", tmp_path / "case").code == 0
     runner = Runner(check_file(tmp_path / "case" / "case.json"), "reference", tmp_path)
     list(runner.run())
     saved = dxdispatch_reads(tmp_path / "case" / "case.out0_gather.cpu.npy")
@@ -311,30 +313,30 @@ def test_files_of_a_case_with_another_name_are_not_replaced(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], first: str, second: str
 ) -> None:
     run, file = Command(capfd), write(tmp_path, GATHER)
-    assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / first).code == 0
+    assert run(*COMPARE, file, "--save", tmp_path / "col" / first).code == 0
     before = {path: path.read_bytes() for path in (tmp_path / "col").iterdir()}
-    ended = run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / second)
+    ended = run(*COMPARE, file, "--save", tmp_path / "col" / second)
     assert (ended.code, ended.out) == (2, "")
     assert f"{tmp_path / 'col' / first} is another case whose files are also called" in ended.err
     found = dg.compare(dg.GatherOperatorDesc.of(np.eye(3), np.arange(3)), np.eye(3), np.arange(3), devices=("cpu", "reference"))
     with pytest.raises(FileError, match="is another case whose files are also called"):
         found.save(tmp_path / "col" / second)
     assert {path: path.read_bytes() for path in (tmp_path / "col").iterdir()} == before
-    assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / first).code == 0
-    assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "col" / "third.json").code == 0
+    assert run(*COMPARE, file, "--save", tmp_path / "col" / first).code == 0
+    assert run(*COMPARE, file, "--save", tmp_path / "col" / "third.json").code == 0
 
 
 def test_a_case_does_not_replace_a_report(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """`a.report.json` is the report of `a.json`; the report is no case whose files `a_report.json` would replace."""
     run, file = Command(capfd), write(tmp_path, GATHER)
     for case in ("a.json", "a_report.json", "a_report.json", "a.json"):
-        assert run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / case).code == 0
+        assert run(*COMPARE, file, "--save", tmp_path / case).code == 0
     report = (tmp_path / "a.report.json").read_bytes()
-    ended = run("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "a.report.json")
+    ended = run(*COMPARE, file, "--save", tmp_path / "a.report.json")
     assert (ended.code, "has the name of a case's report" in ended.err) == (2, True)
     assert (tmp_path / "a.report.json").read_bytes() == report
 
 
 def test_a_file_that_is_no_case_is_in_nobodys_way(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, GATHER, "run 1.json")
-    assert Command(capfd)("compare", "--devices", "cpu,reference", file, "--save", tmp_path / "run_1.json").code == 0
+    assert Command(capfd)(*COMPARE, file, "--save", tmp_path / "run_1.json").code == 0

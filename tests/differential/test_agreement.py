@@ -54,7 +54,7 @@ def gather(types: str = TYPES, nodes: str = "output = Gather(data, indices)") ->
         ([DESC], dg.translate(DESC).form),
     ],
 )
-def test_equal(what: Any, model: onnx.ModelProto) -> None:
+def test_a_model_of_the_same_meaning_is_equal(what: Any, model: onnx.ModelProto) -> None:
     found = dg.compare(what, model)
     assert (found.verdict, found.remarks, bool(found)) == ("equal", (), True), str(found)
     assert len(found.judges) == 2
@@ -102,7 +102,7 @@ NOT_COMPARED: dict[str, tuple[Any, onnx.ModelProto, str]] = {
 
 
 @pytest.mark.parametrize("name", NOT_COMPARED)
-def test_what_does_not_belong_together_is_not_checked(name: str) -> None:
+def test_programs_that_do_not_fit_are_not_checked(name: str) -> None:
     what, model, words = NOT_COMPARED[name]
     found = dg.compare(what, model)
     assert (found.verdict, found.judges, found.difference) == ("not checked", (), None)
@@ -131,7 +131,7 @@ DIFFERENT: dict[str, tuple[Any, onnx.ModelProto, str]] = {
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_different(name: str) -> None:
+def test_a_model_of_another_meaning_is_different(name: str) -> None:
     what, model, words = DIFFERENT[name]
     found = dg.compare(what, model)
     assert found.verdict == "different"
@@ -147,7 +147,7 @@ DESCRIBED = dg.onnx.to_directml(helper.make_node("Gather", ["data", "indices"], 
     [("output = Gather(data, indices)", True), ("b = Add(indices, indices) output = Gather(data, b)", False)],
     ids=["out of range alone", "in range too"],
 )
-def test_a_difference_of_indices_out_of_range(node: str, in_range: bool) -> None:
+def test_a_difference_out_of_range_alone_has_a_remark(node: str, in_range: bool) -> None:
     """DirectML clamps an index for which ONNX has an error; the remark says if this is all."""
     found = dg.compare(DESCRIBED, gather(nodes=node))
     assert (found.verdict, len(found.remarks)) == ("different", int(in_range)), str(found)
@@ -157,7 +157,7 @@ def test_a_difference_of_indices_out_of_range(node: str, in_range: bool) -> None
 
 
 @pytest.mark.parametrize("one", [gather(), Path("one.onnx")], ids=["proto", "path"])
-def test_two_onnx_models(one: Any, tmp_path: Path) -> None:
+def test_two_onnx_models_are_not_compared(one: Any, tmp_path: Path) -> None:
     """No program here runs the first one; what does is named."""
     if isinstance(one, Path):
         onnx.save(gather(), one := tmp_path / one)
@@ -168,8 +168,8 @@ def test_two_onnx_models(one: Any, tmp_path: Path) -> None:
         dg.compare(one, gather())
 
 
-def test_another_type_of_indices() -> None:
-    """What both can hold is compared: which type an exporter chose is no difference."""
+def test_another_type_of_indices_is_no_difference() -> None:
+    """What both can hold is compared."""
     found = dg.compare(GATHER, gather("(float[5,4] data, int32[3] indices) => (float[3,4] output)"))
     said = "input 'indices' is int64 in the program and int32 in the model: compared for -2147483648 … 2147483647"
     assert (found.verdict, found.remarks) == ("equal", (said,))
@@ -182,8 +182,8 @@ def folded(values: list[float], *, as_input: bool) -> onnx.ModelProto:
     return model
 
 
-def test_initial_values() -> None:
-    """A model may hold them as constants, or as defaults, and these may not be others."""
+def test_initial_values_may_be_constants_or_defaults() -> None:
+    """And these may not be others."""
     graph, values = read_program(GATHER).graph, [*map(float, range(20))]
     initial = {"data": np.arange(20, dtype=np.float32).reshape(5, 4)}
     wrong = [*values[:-1], 7.0]
@@ -208,7 +208,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         monkeypatch.setitem(sys.modules, name, None)  # importing it then fails
 
 
-def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime_the_evaluator_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "onnxruntime")
     found = dg.compare(GATHER, gather())
     assert (found.verdict, [name.partition(" of")[0] for name in found.judges]) == ("equal", ["the reference evaluator"])
@@ -225,14 +225,14 @@ def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "complex64"])
-def test_what_onnxruntime_cannot_run_is_left_to_the_other(kind: str) -> None:
+def test_a_type_that_onnxruntime_lacks_is_left_to_the_other(kind: str) -> None:
     problem = dg.onnx.gather.problem(((5, 4), kind), ((3,), "int64"))
     found = dg.compare(problem, dg.translate(problem).form)
     assert (found.verdict, len(found.judges), len(found.remarks)) == ("equal", 1, 1)
     assert found.remarks[0].startswith("onnxruntime ")
 
 
-def test_what_nothing_can_run() -> None:
+def test_a_model_that_nothing_can_run_is_not_checked() -> None:
     model = parsed(f"{TYPES} {{ output = my.Gather(data, indices) }}", more=', "my" : 1')
     found = dg.compare(GATHER, model)
     assert (found.verdict, found.judges, bool(found), len(found.remarks)) == ("not checked", (), False, 2)
@@ -240,7 +240,7 @@ def test_what_nothing_can_run() -> None:
 
 
 def test_an_older_onnxruntime_gets_no_wide_indices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which it does not clamp."""
+    """It does not clamp them."""
     wrong = judges._clamps_wrongly
     assert [wrong(version) for version in ("1.23.2", "1.31.0", "1.32.0", "2.0")] == [True, True, False, False]
     monkeypatch.setattr(judges, "_clamps_wrongly", lambda _: True)
@@ -282,7 +282,7 @@ def test_a_large_program_is_not_run() -> None:
     assert (found.verdict, found.remarks) == ("not checked", (said,))
 
 
-def test_few_draws_of_a_large_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_program_has_few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "_MAX_WORK", 1)
     found = dg.compare(GATHER, gather())
     assert found.verdict == "equal"
@@ -324,7 +324,7 @@ def test_only_the_indices_of_an_output_are_told(tmp_path: Path) -> None:
     assert str(replace(found, output=None, indices=tuple(f"IndicesTensor {n}" for n in range(1, 7)))).endswith("]] and others")
 
 
-def test_an_error_on_one_side() -> None:
+def test_an_error_on_one_side_is_told() -> None:
     said = "the program raises (index 5 in 'indices' is out of range), and the model raises nothing, for indices = ["
     assert said in str(dg.compare(GATHER, dg.translate(CLAMPED).form))
     assert "the program raises nothing, and the model raises: " in str(dg.compare(CLAMPED, gather()))
@@ -362,7 +362,7 @@ def test_json_fits_its_schema(model: onnx.ModelProto) -> None:
     assert (data["verdict"], data["text"]) == (found.verdict, str(found))
 
 
-def test_equal_in_words() -> None:
+def test_an_agreement_is_shown_as_text() -> None:
     assert (
         str(Agreement(("a 1", "b 2"), 412, 9, ("but not all",)))
         == "checked in a 1 and b 2: 412 index values, equal\n  but not all"
@@ -386,7 +386,7 @@ def test_files_are_compared(tmp_path: Path) -> None:
         assert not dg.compare(tmp_path / name, made.form)
 
 
-def test_a_path_is_read_again(tmp_path: Path) -> None:
+def test_a_model_may_be_given_by_its_path(tmp_path: Path) -> None:
     onnx.save(gather(), tmp_path / "m.onnx")
     assert dg.compare(GATHER, tmp_path / "m.onnx")
     assert dg.compare(GATHER, str(tmp_path / "m.onnx")).verdict == "equal"
@@ -401,14 +401,14 @@ def test_a_path_is_read_again(tmp_path: Path) -> None:
         (gather().SerializeToString()[:-9], "no ONNX model|holds no graph"),
     ],
 )
-def test_a_file_that_is_no_model(content: bytes | None, words: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "m.onnx").write_bytes(content)
     with pytest.raises(FileError, match=words):
         dg.compare(GATHER, tmp_path / "m.onnx")
 
 
-def test_arguments_that_do_not_go_together() -> None:
+def test_arguments_that_do_not_go_together_are_refused() -> None:
     for more in ({"devices": ("cpu", "reference")}, {"against": np.zeros((3, 4), np.float32)}):
         with pytest.raises(TypeError, match="a comparison with an ONNX model takes no devices"):
             dg.compare(GATHER, gather(), **more)
@@ -455,7 +455,7 @@ ROWS = dg.GatherOperatorDesc(
         ("two = Constant<value_ints = [1, 6, 4]>() OutputTensor = Reshape(found, two)", "float[1,6,4] OutputTensor", "equal"),
     ],
 )
-def test_models_that_are_nearly_right(nodes: str, output: str, verdict: str) -> None:
+def test_a_model_that_is_nearly_right_has_its_own_verdict(nodes: str, output: str, verdict: str) -> None:
     found = dg.compare(ROWS, rows(nodes, output))
     assert found.verdict + ", and a line" * len(found.remarks) == verdict
 

@@ -41,14 +41,14 @@ LONG, FLOAT = np.dtype(np.int64), np.dtype(np.float32)
         ),
     ],
 )
-def test_the_boundaries_of_a_lookup(bounds: Bounds, dtype: str, edges: set[int]) -> None:
+def test_a_lookup_has_these_boundaries(bounds: Bounds, dtype: str, edges: set[int]) -> None:
     found = bounds.edges(np.dtype(dtype))
     assert len(found) == len(edges)
     assert {*found} == edges
 
 
 @pytest.mark.parametrize("edge", [2**63, 2**64 - 1, 2**31, 2**32, 2**32 + 1, 2**15, 2**16])
-def test_indices_that_another_type_takes_for_others(edge: int) -> None:
+def test_an_index_that_another_type_misreads_is_tried(edge: int) -> None:
     assert edge in Bounds(2, 0, False).edges(np.dtype(np.uint64))
 
 
@@ -80,7 +80,7 @@ def gathers(*steps: tuple[str, tuple[int, ...], str]) -> IndexGraph:
     return graph.build([f"r{len(steps) - 1}"])
 
 
-def test_indices_of_indices() -> None:
+def test_the_elements_that_are_indices_have_a_class() -> None:
     graph = gathers(("table", (4,), "ids"), ("data", (7, 2), "r0"))
     assert classes(graph) == {"ids": [([0, 1, 2], [4])], "table": [([0], [7]), ([1, 2, 3], [7])]} or classes(graph) == {
         "ids": [([0, 1, 2], [4])],
@@ -88,14 +88,14 @@ def test_indices_of_indices() -> None:
     }
 
 
-def test_indices_that_two_lookups_read() -> None:
+def test_indices_that_two_lookups_read_have_both_limits() -> None:
     graph = gathers(("five", (5,), "ids"), ("nine", (9,), "ids"))
     assert classes(graph) == {"ids": [([0, 1, 2], [5, 9])]}
     (drawn, *_) = Trials(graph, {}, {}, 0).draws()
     assert ((drawn["ids"] >= -5) & (drawn["ids"] < 5)).all()
 
 
-def test_through_views() -> None:
+def test_indices_are_followed_through_views() -> None:
     """A window of every second element, and a transposition; the others are taken to be looked up as well."""
     graph = GraphBuilder()
     ids = graph.input("ids", TensorType((2, 6), LONG))

@@ -78,8 +78,7 @@ def rows(kind: str, policy: Any, shape: tuple[int, ...] = (5, 4)) -> Problem:
 @pytest.mark.parametrize(
     ("kind", "policy"), [("int64", "clamp"), ("uint64", dg.Fill(7)), ("int32", "raise"), ("int8", "clamp"), ("uint32", "clamp")]
 )
-def test_a_model_that_is_wrong_for_one_boundary(kind: str, policy: Any) -> None:
-    """Every one alone is noticed."""
+def test_a_model_that_is_wrong_for_one_boundary_is_different(kind: str, policy: Any) -> None:
     limits, problem = np.iinfo(kind), rows(kind, policy)
     assert dg.compare(problem, with_one_wrong_index(problem, 2))
     powers = [*(2**bits for bits in (7, 8, 15, 16, 31, 32, 63)), *(1 - 2**bits for bits in (8, 16, 32))]

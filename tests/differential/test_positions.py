@@ -41,7 +41,7 @@ def test_each_element_is_found_again(name: Any) -> None:
         assert positions.origin([filled] * positions.digits) is None
 
 
-def test_the_narrowest_type_decides_and_large_inputs_are_numbered_in_parts() -> None:
+def test_the_narrowest_type_decides_how_many_runs_there_are() -> None:
     positions = Positions({"wide": TensorType((600_000,), kind("int64")), "narrow": TensorType((2,), kind("int8"))})
     assert positions.digits == 3
     read = [decoded(positions.elements(digit)["wide"]).astype(object) for digit in range(3)]
@@ -59,7 +59,7 @@ def test_the_narrowest_type_decides_and_large_inputs_are_numbered_in_parts() -> 
         (np.array([-1, 7], np.int8), [255, 7]),
     ],
 )
-def test_elements_that_hold_no_number(elements: Any, numbers: list[int]) -> None:
+def test_an_element_that_holds_no_number_has_none(elements: Any, numbers: list[int]) -> None:
     assert decoded(elements).tolist() == numbers
 
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import dask
 import dask.array as da
 import ml_dtypes
 import numpy as np
+from dask.core import flatten
 from numpy.typing import NDArray
 
 Chunks = tuple[tuple[int, ...], ...]
@@ -68,3 +70,8 @@ def random_bits(rng: random.Random, shape: Sequence[int], dtype: np.dtype[Any]) 
 def bits(array: Any) -> tuple[Any, ...]:
     """All that is compared: the kind of array, its type, shape and bytes."""
     return type(array), array.dtype, array.shape, array.tobytes()
+
+
+def computed_chunks(array: da.Array) -> list[Any]:
+    """The chunks of an array, each computed alone."""
+    return list(dask.get(array.__dask_graph__(), list(flatten(array.__dask_keys__()))))

@@ -226,7 +226,7 @@ def test_strings_are_refused(dialect: str, dtype: str) -> None:
         rule_of(dialect, 3, dtype, "i8")
 
 
-def test_what_is_no_choice_is_refused() -> None:
+def test_an_unknown_dialect_or_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="dialect is 'torch', expected 'directml', 'onnx', 'openvino' or 'lax'"):
         rule_of("torch", 3, "f4", "i8")
     with pytest.raises(ValueError, match="out_of_bounds is 'wrap'"):
@@ -274,7 +274,7 @@ def test_the_dialects_that_take_a_type_are_named(dtype: str, others: str) -> Non
         (np.array([1], object), [0], "the table has type object: objects are stored outside of their array"),
     ],
 )
-def test_objects_and_arguments_in_another_order(table: Any, indices: Any, words: str) -> None:
+def test_objects_and_exchanged_arguments_are_refused(table: Any, indices: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         gather(table, indices)
 
@@ -284,7 +284,7 @@ def test_an_empty_path_is_not_the_current_folder() -> None:
         gather("", [0])
 
 
-def test_a_mask_in_the_place_of_indices_is_answered_with_flatnonzero() -> None:
+def test_a_mask_for_indices_is_answered_with_flatnonzero() -> None:
     with pytest.raises(TypeError, match=r"^indices has type bool, expected integers: numpy\.flatnonzero\(mask\) gives "):
         gather(np.zeros((6, 2), np.float32), np.array([True, False, True]))
 

@@ -22,13 +22,9 @@ from tests import seeds
 from tests.distributed.counted import bits
 from tests.distributed.standin import Standin
 
+pytestmark = pytest.mark.usefixtures("synchronous")
+
 X = np.arange(2400.0).reshape(600, 4)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _synchronous() -> Any:
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def _stored(folder: Path) -> da.Array:
@@ -85,7 +81,7 @@ def test_a_chunk_is_loaded_where_its_tasks_are_its_alone(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("name", [*OWN, *SHARED])
-def test_gathers_of_both(tmp_path: Path, name: str) -> None:
+def test_a_gather_reads_chunks_however_they_are_loaded(tmp_path: Path, name: str) -> None:
     table = (OWN | SHARED)[name](tmp_path)
     whole, size = table.compute(), table.shape[0]
     indices = seeds.numpy_rng().integers(0, size, 30)
@@ -95,7 +91,7 @@ def test_gathers_of_both(tmp_path: Path, name: str) -> None:
         assert bits(found.compute(scheduler="threads")) == bits(whole[indices])
 
 
-def test_what_several_chunks_share_runs_once() -> None:
+def test_a_task_that_several_chunks_share_runs_once() -> None:
     ran: Counter[int] = Counter()
 
     def load(block_id: Any = None) -> Any:

@@ -18,16 +18,7 @@ from tests import seeds
 from tests.distributed.standin import Standin
 
 DTYPES = (
-    "f4",
-    "f2",
-    "i1",
-    "u8",
-    "f8",
-    ">f4",
-    "?",
-    "c8",
-    "c16",
-    "M8[s]",
+    *("f4", "f2", "i1", "u8", "f8", ">f4", "?", "c8", "c16", "M8[s]"),
     *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4),
 )
 
@@ -118,9 +109,7 @@ def test_descriptors_are_what_a_caller_would_write() -> None:
         ((2, 2**16), 2**16, "DML108", "lower block_bytes and in_flight_bytes"),
     ],
 )
-def test_chunks_that_no_descriptor_can_say_are_refused_with_what_to_do(
-    shape: tuple[int, ...], count: int, code: str, remedy: str
-) -> None:
+def test_a_chunk_that_no_descriptor_can_say_has_a_remedy(shape: tuple[int, ...], count: int, code: str, remedy: str) -> None:
     with pytest.raises(dg.DescriptorError, match=remedy) as caught:
         check(gather_descriptor(shape, "f4", 0, count))
     assert {finding.code for finding in caught.value.report.errors} == {code}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import dask
 import dask.array as da
 import ml_dtypes
 import numpy as np
 import pytest
-from dask.core import flatten
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -18,8 +16,10 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.distributed.chunked_elements import gather_elements
 from dmlgather.distributed.routing import even
-from tests.distributed.counted import CountedTable, bits, chunks_of, random_bits
+from tests.distributed.counted import CountedTable, bits, chunks_of, computed_chunks, random_bits
 from tests.distributed.standin import Standin, table_of
+
+pytestmark = pytest.mark.usefixtures("synchronous")
 
 TYPES = {
     "directml": ("f2", "f4", "f8", "i1", "u8"),
@@ -27,12 +27,6 @@ TYPES = {
 }
 INDEX_TYPES = {"directml": ("i4", "i8", "u4", "u8"), "onnx": ("i4", "i8")}
 POLICIES = (None, "clamp", "raise", "promise", dg.Fill(1))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _synchronous() -> Any:
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 class Expected:
@@ -54,7 +48,7 @@ class Expected:
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32))
-def test_elements_are_those_of_the_whole_and_load_no_chunk_for_nothing(seed: int) -> None:
+def test_elements_are_the_wholes_and_load_no_chunk_in_vain(seed: int) -> None:
     rng = random.Random(seed)
     dialect = rng.choice(list(TYPES))
     dtype: np.dtype[Any] = np.dtype(rng.choice(TYPES[dialect]))
@@ -158,7 +152,7 @@ def test_chunks_stay_of_their_kind(dialect: str, policy: Any, kind: Any) -> None
             table_of(x[:, :extent], ((1, 0, 5), (extent,))), kind(indices), axis=1, dialect=dialect, out_of_bounds=policy
         )
         assert type(result._meta) is Standin
-        assert {type(chunk) for chunk in dask.get(result.__dask_graph__(), list(flatten(result.__dask_keys__())))} == {Standin}
+        assert {type(chunk) for chunk in computed_chunks(result)} == {Standin}
         expected, whole = Expected(x[:, :extent], indices, 1, policy).values, result.compute()
         assert (type(whole), whole.shape, whole.tobytes()) == (Standin, expected.shape, expected.tobytes())
 
@@ -217,6 +211,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_what_cannot_be_gathered_is_refused_before_it_runs(call: Any, error: type[Exception], message: str) -> None:
+def test_a_gather_that_cannot_be_is_refused_before_it_runs(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

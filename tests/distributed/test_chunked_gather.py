@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from dask.core import flatten
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -22,19 +20,15 @@ import dmlgather as dg
 from dmlgather.distributed import MemoryLimitError, gather, plan_gather, tasks
 from dmlgather.distributed.routing import WIDE
 from tests import seeds
-from tests.distributed.counted import CountedTable, bits, chunks_of, random_bits
+from tests.distributed.counted import CountedTable, bits, chunks_of, computed_chunks, random_bits
 from tests.distributed.one_device import INDEX_TYPES, TYPES, gathered
 from tests.distributed.standin import Standin, table_of
+
+pytestmark = pytest.mark.usefixtures("synchronous")
 
 X = np.arange(1200, dtype=np.float32).reshape(60, 4, 5)
 CHUNKS = ((1, 0, 30, 29), (2, 2), (5,))
 SPREAD = (0, 1, 59, 3, -1, 31, 30, 1)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _synchronous() -> Any:
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def _indices(rng: random.Random, size: int, dtype: np.dtype[Any], inside: bool) -> NDArray[Any]:
@@ -90,11 +84,7 @@ def test_gathers_are_those_of_one_device(seed: int) -> None:
     assert (result.shape, result.dtype, bits(result._meta)[:2]) == (expected.shape, expected.dtype, bits(expected)[:2])
     if not lazy:
         _check_loads(counted, indices, axis, dialect=dialect, out_of_bounds=policy, **sizes)
-    assert [chunk.shape for chunk in _chunks(result)] == _sizes(result)
-
-
-def _chunks(array: da.Array) -> list[Any]:
-    return list(dask.get(array.__dask_graph__(), list(flatten(array.__dask_keys__()))))
+    assert [chunk.shape for chunk in computed_chunks(result)] == _sizes(result)
 
 
 def _sizes(array: da.Array) -> list[tuple[int, ...]]:
@@ -194,7 +184,7 @@ def test_chunks_stay_of_their_kind(indices: Any, lazy: bool) -> None:
         for blocks in (2**20, 100):
             result = gather(table_of(X, CHUNKS), asked, axis=0, out_of_bounds=policy, block_bytes=blocks)
             assert type(result._meta) is Standin
-            assert {type(chunk) for chunk in _chunks(result)} == {Standin}
+            assert {type(chunk) for chunk in computed_chunks(result)} == {Standin}
             whole = result.compute()
             assert type(whole) is Standin
             expected = gathered("directml", X, wanted, 0, policy)
@@ -273,13 +263,13 @@ def test_memory_is_refused_before_anything_runs() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_is_refused_at_once(options: Any, error: type[Exception], words: str) -> None:
+def test_a_gather_that_cannot_be_is_refused_at_once(options: Any, error: type[Exception], words: str) -> None:
     asked = {"table": da.from_array(X, chunks=CHUNKS), "indices": np.array([1, 2]), **options}
     with pytest.raises(error, match=words):
         gather(asked.pop("table"), asked.pop("indices"), **asked)
 
 
-def test_a_chunk_that_is_not_what_its_table_states() -> None:
+def test_a_chunk_of_another_type_than_stated_is_refused() -> None:
     table = da.from_array(X, chunks=CHUNKS).map_blocks(lambda chunk: chunk.astype("f8"), dtype="f4", meta=X[:0, :0, :0])
     with pytest.raises(TypeError, match="a chunk has type float64, but its array states float32"):
         gather(table, np.array([1])).compute()
@@ -295,7 +285,7 @@ def test_chunks_of_cupy_stay_on_the_gpu(cupy: Any, lazy: bool) -> None:
         for scheduler in ("synchronous", "threads"):
             result = gather(table, asked, out_of_bounds=policy, block_bytes=100)
             assert type(result._meta) is cupy.ndarray
-            assert {type(chunk) for chunk in _chunks(result)} == {cupy.ndarray}
+            assert {type(chunk) for chunk in computed_chunks(result)} == {cupy.ndarray}
             found = result.compute(scheduler=scheduler)
             assert bits(found.get()) == bits(gathered("directml", X, wanted.get(), 0, policy))
 

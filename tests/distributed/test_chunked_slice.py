@@ -6,11 +6,9 @@ import random
 from itertools import product
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.core import flatten
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,17 +16,13 @@ import dmlgather as dg
 from dmlgather.dialects.windows import Window
 from dmlgather.distributed.chunked_slice import chunk_windows, cut, sliced, windows_of
 from dmlgather.distributed.chunked_slice import slice as slice_of
-from tests.distributed.counted import DTYPES, CountedTable, bits, chunks_of, random_bits
+from tests.distributed.counted import DTYPES, CountedTable, bits, chunks_of, computed_chunks, random_bits
 from tests.distributed.standin import Standin, table_of
+
+pytestmark = pytest.mark.usefixtures("synchronous")
 
 TO_ONNX = {"f2", "f4", "f8", "i1", "u8", "b1", "c8", "c16"}
 """Types that ONNX's Slice takes, as NumPy spells them."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _synchronous() -> Any:
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def _bound(rng: random.Random, size: int) -> int:
@@ -42,7 +36,7 @@ def _step(rng: random.Random) -> int:
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32))
-def test_slices_are_those_of_the_whole_and_load_no_chunk_for_nothing(seed: int) -> None:
+def test_slices_are_the_wholes_and_load_no_chunk_in_vain(seed: int) -> None:
     rng = random.Random(seed)
     shape = [rng.choice([1, 2, 5, 9, 12]) if rng.random() < 0.95 else 0 for _ in range(rng.randint(1, 3))]
     x = random_bits(rng, shape, rng.choice(DTYPES))
@@ -93,7 +87,7 @@ def test_windows_of_descriptors_are_what_one_device_takes(seed: int) -> None:
     assert bits(lazy.compute()) == bits(dg.compile(desc)(x))
 
 
-def test_a_negative_step_walks_chunks_backwards_and_keeps_its_phase() -> None:
+def test_a_negative_step_walks_backwards_and_keeps_its_phase() -> None:
     # Elements 11, 8, 5, 2 of chunks 0 … 3, 4, 5 … 6 and 7 … 11.
     assert [(part.chunk, part.window) for part in chunk_windows(Window(11, 4, -3), (4, 1, 2, 5))] == [
         (3, Window(4, 2, -3)),
@@ -102,7 +96,7 @@ def test_a_negative_step_walks_chunks_backwards_and_keeps_its_phase() -> None:
     ]
 
 
-def test_a_step_that_no_descriptor_holds_is_taken_element_by_element() -> None:
+def test_a_step_that_no_descriptor_holds_takes_single_elements() -> None:
     found = chunk_windows(Window(0, 3, 2**31), (2**32, 2**32))
     assert [(part.chunk, part.window) for part in found] == [
         (0, Window(0, 1, 1)),
@@ -120,7 +114,7 @@ def test_only_touched_chunks_have_tasks() -> None:
     assert sorted(counted.loads) == [(0,), (1,)]
 
 
-def test_chunks_that_are_taken_whole_are_not_copied_unless_they_are_read_only() -> None:
+def test_a_whole_chunk_is_copied_only_if_it_is_read_only() -> None:
     chunk = np.arange(6, dtype=np.float32)
     assert cut(chunk, (Window(0, 6, 1),), chunk.dtype) is chunk
     chunk.flags.writeable = False
@@ -137,7 +131,7 @@ def test_chunks_stay_of_their_kind(starts: Any, ends: Any, steps: Any) -> None:
     x = np.arange(25 * 6, dtype=np.float32).reshape(25, 6)
     result = slice_of(table_of(x, ((1, 20, 0, 4), (6,))), starts, ends, steps=steps)
     assert type(result._meta) is Standin
-    assert {type(chunk) for chunk in dask.get(result.__dask_graph__(), list(flatten(result.__dask_keys__())))} == {Standin}
+    assert {type(chunk) for chunk in computed_chunks(result)} == {Standin}
     expected = x[tuple(map(slice, starts, ends, steps))]
     whole = result.compute()
     assert (type(whole), whole.shape, whole.tobytes()) == (Standin, expected.shape, expected.tobytes())
@@ -173,7 +167,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_what_cannot_be_sliced_is_refused_before_it_runs(call: Any, error: type[Exception], message: str) -> None:
+def test_a_slice_that_cannot_be_is_refused_before_it_runs(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 

@@ -49,7 +49,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield found
 
 
-def test_tables_in_memory_files_and_stores(client: Client, tmp_path: Path) -> None:
+def test_a_cluster_reads_memory_files_and_stores(client: Client, tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", X)
     stored = zarr.create_array(tmp_path / "table.zarr", shape=X.shape, chunks=(700, 25), dtype=X.dtype)
     stored[:] = X
@@ -60,7 +60,7 @@ def test_tables_in_memory_files_and_stores(client: Client, tmp_path: Path) -> No
     assert [bits(each) for each in found] == [bits(EXPECTED)] * 10
 
 
-def test_slices_and_elements(client: Client, tmp_path: Path) -> None:
+def test_a_cluster_takes_slices_and_elements(client: Client, tmp_path: Path) -> None:
     np.save(tmp_path / "table.npy", X)
     assert bits(slice_of(tmp_path / "table.npy", [2900], [5], [0], [-7]).compute()) == bits(X[2900:5:-7])
     along = INDICES[:40, :30].T % 3000

@@ -66,7 +66,7 @@ def test_no_function_is_forgotten() -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_table_of_any_kind(name: str, kind: str, tmp_path: Path) -> None:
+def test_every_function_takes_a_table_of_any_kind(name: str, kind: str, tmp_path: Path) -> None:
     call, expected = CALLS[name]
     with dask.config.set({"scheduler": "synchronous", "array.chunk-size": "320B"}):
         table = TABLES[kind](tmp_path)

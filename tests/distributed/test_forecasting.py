@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlgather as dg
+from dmlgather.distributed.chunked_gather import gather
 from dmlgather.distributed.forecast import GatherForecast, plan_gather
 from tests import seeds
 
@@ -82,11 +83,7 @@ def test_every_number_is_what_numpy_counts(seed: int) -> None:
     assert GatherForecast.model_validate_json(forecast.model_dump_json(exclude_computed_fields=True)) == forecast
 
 
-def test_what_is_forecast_is_what_runs() -> None:
-    import dask.array as da
-
-    from dmlgather.distributed.chunked_gather import gather
-
+def test_a_forecast_is_what_runs() -> None:
     rng = seeds.numpy_rng()
     table = da.zeros((60, 6), chunks=(7, 4), dtype="f4")
     indices = rng.integers(0, 40, (9, 4))

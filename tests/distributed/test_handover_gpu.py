@@ -129,7 +129,7 @@ def test_threads_read_what_others_have_written(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.usefixtures("_threads")
-def test_a_table_that_a_task_of_dask_has_made(cupy: Any) -> None:
+def test_a_table_that_a_task_of_dask_made_is_read_in_order(cupy: Any) -> None:
     """`persist` and `rechunk` leave chunks whose work is not done: who made them, and on which stream, nobody tells."""
     rng = seeds.numpy_rng()
     x, ids = rng.random((60, 4, 5), np.float32), rng.integers(-60, 60, 20)
@@ -138,7 +138,7 @@ def test_a_table_that_a_task_of_dask_has_made(cupy: Any) -> None:
 
 
 @pytest.mark.usefixtures("_threads")
-def test_results_that_are_kept(cupy: Any) -> None:
+def test_results_that_are_kept_stay_right(cupy: Any) -> None:
     """Persisted chunks, chunks one by one, and several results at once."""
     rng = seeds.numpy_rng()
     x, ids = rng.random((60, 4, 5), np.float32), rng.integers(-60, 60, 20)
@@ -163,7 +163,7 @@ def _chunk(array: Any) -> da.Array:
 
 @pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("changed", ["table", "indices"])
-def test_what_is_written_behind_the_call(cupy: Any, changed: str) -> None:
+def test_elements_written_behind_the_call_are_read(cupy: Any, changed: str) -> None:
     rng = seeds.numpy_rng()
     x, ids = rng.random((60, 5), np.float32), rng.integers(-60, 60, 20)
     table, asked = cupy.zeros_like(_written(x)), cupy.zeros_like(_written(ids))

@@ -20,15 +20,11 @@ from tests import seeds, strategies
 from tests.distributed.counted import bits, chunks_of
 from tests.distributed.standin import Standin, table_of
 
+pytestmark = pytest.mark.usefixtures("synchronous")
+
 X = np.arange(35, dtype=np.float32).reshape(1, 5, 7)
 IN_CHUNKS = ("GATHER", "GATHER_ELEMENTS", "SLICE", "SLICE1")
 POLICIES = (None, "clamp", "raise", "promise", dg.Fill(1))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _synchronous() -> Any:
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def tensor(sizes: tuple[int, ...], data_type: str = "FLOAT32") -> dg.BufferTensorDesc:
@@ -81,7 +77,7 @@ def _logical(described: dg.BufferTensorDesc, flat: NDArray[np.uint8]) -> NDArray
     return np.lib.stride_tricks.as_strided(whole, described.sizes, strides).copy()
 
 
-def test_more_elements_than_a_device_addresses() -> None:
+def test_a_table_may_be_more_than_a_device_addresses() -> None:
     rows = 2**31
     table = da.map_blocks(_numbers, chunks=((2**24,) * 128, (4,)), dtype="f4", meta=np.empty((0, 0), "f4"))
     tensors = {"input_tensor": tensor((rows, 4)), "indices_tensor": tensor((1, 3), "INT64")}
@@ -143,7 +139,7 @@ WANTED = np.zeros((1, 1, 2), np.int32)
     ],
     ids=["indices", "no indices", "shape", "index shape", "type", "index type", "illegal", "no descriptor"],
 )
-def test_what_a_descriptor_does_not_say_is_refused(desc: Any, arrays: Any, error: type[Exception], words: str) -> None:
+def test_arrays_that_a_descriptor_does_not_say_are_refused(desc: Any, arrays: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         run(desc, da.from_array(arrays[0], chunks=2), *arrays[1:])
 

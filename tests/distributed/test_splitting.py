@@ -53,7 +53,7 @@ def test_every_way_of_sorting_agrees_with_numpy(spread: int) -> None:
         check(split(positions, starts), positions, starts)
 
 
-def test_scalars_and_nothing() -> None:
+def test_scalars_and_empty_positions_are_split() -> None:
     starts = chunk_starts((2, 0, 3))
     for positions in (np.array(3), np.array(-1), np.empty((2, 0), np.int64), np.full((2, 2), -1)):
         check(split(positions, starts), positions, starts)
@@ -63,7 +63,7 @@ def test_scalars_and_nothing() -> None:
 
 @given(st.lists(st.lists(st.integers(-1, 12), max_size=6), min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None)
-def test_rows_that_several_blocks_share(blocks: list[list[int]]) -> None:
+def test_rows_that_several_blocks_share_are_united(blocks: list[list[int]]) -> None:
     starts = chunk_starts((5, 0, 1, 7))
     found = union([split(np.array(block, np.int64), starts).rows for block in blocks], starts)
     everything = sorted({position for block in blocks for position in block if position >= 0})

@@ -114,7 +114,7 @@ def test_a_corrupt_chunk_of_a_store_is_named(tmp_path: Path) -> None:
     assert note.endswith("table.zarr could not be read")
 
 
-def test_zarr_arrays_and_stores(tmp_path: Path) -> None:
+def test_zarr_arrays_and_stores_are_read_chunk_by_chunk(tmp_path: Path) -> None:
     rows = zarr.create_array(tmp_path / "rows.zarr", shape=X.shape, chunks=(128, 4), dtype=X.dtype)
     rows[:] = X
     group = zarr.open_group(tmp_path / "group.zarr", mode="w")
@@ -209,7 +209,7 @@ class _Evil:
         raise AssertionError("unpickled")
 
 
-def test_files_that_are_no_tables(tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "table.npy"
     with pytest.raises(FileNotFoundError, match=r"table: .*table.npy does not exist"):
         as_table(file)
@@ -266,12 +266,12 @@ class _NoArray:
     ],
     ids=["masked NumPy", "stand-in", "list", "bytes", "none", "unknown sizes", "masked", "no arrays"],
 )
-def test_what_is_no_table(table: Any, error: type[Exception], words: str) -> None:
+def test_an_object_that_is_no_table_is_refused(table: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         as_table(table)
 
 
-def test_stores_without_zarr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_zarr_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ModuleNotFoundError, match=r"a zarr store needs the package zarr, .*\(dmlgather's extra dask\)"):
         as_table(tmp_path)

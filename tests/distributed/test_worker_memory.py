@@ -28,7 +28,7 @@ from dmlgather.wording import amount
 from tests import seeds
 
 
-def test_the_model_by_hand() -> None:
+def test_the_model_is_what_a_hand_computes() -> None:
     # Chunks of 4, 4 and 2 rows of 8 bytes; blocks of two indices, groups of two blocks.
     routing = routing_of(np.array([0, 3, 5, 5, 9, -1]), (4, 4, 2), 8, 16, 32)
     found = worker_memory(routing, (4, 4, 2), workers=2, threads=3)
@@ -97,7 +97,7 @@ def _random(rng: np.random.Generator) -> tuple[_Drawn, int]:
     return drawn, int(rng.integers(1, count + 1))
 
 
-def test_what_the_error_advises_meets_the_limit_and_costs_what_it_says() -> None:
+def test_the_advice_of_an_error_meets_the_limit_at_its_cost() -> None:
     rng = seeds.numpy_rng()
     seen: set[Any] = set()
     large = [(_Drawn(10**6, 256, rng.integers(0, 10**6, 10**5), 2, limit * 2**20), 50_000) for limit in (100, 300)]
@@ -149,7 +149,7 @@ def test_a_limit_costs_no_second_routing() -> None:
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (2**26, "64 MiB"), (2**55, "32 PiB")]
 )
-def test_amounts(count: int, text: str) -> None:
+def test_amounts_have_the_largest_unit_that_fits(count: int, text: str) -> None:
     assert amount(count) == text
 
 

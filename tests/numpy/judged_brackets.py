@@ -15,13 +15,14 @@ from dmlgather.dialects.graph_building import GraphBuilder
 from dmlgather.dialects.problem import TensorType
 from dmlgather.fusion import Fused, fuse
 from dmlgather.numpy import IndexExpression
+from tests.dialects.binding import DEVICES
 from tests.dialects.brackets import Key, Spelling, is_array, random_bits, some_key
 from tests.dialects.expressions import numpys
+from tests.dialects.outcomes import content
 from tests.numpy.random_chains import stepped, steps
 from tests.peers.numpy import NUMPY, Indexed
 
 TYPES = ("int64", "float32", "uint8", "float16", "bool", "complex128")
-DEVICES = ("cpu", "reference")
 Outcome = NDArray[Any] | type[IndexError]
 
 
@@ -54,7 +55,7 @@ def check_brackets(seed: int, kind: str = "") -> bool:
             if isinstance(expected, np.ndarray) and NUMPY.known_fault(Indexed(data, chain, error)):
                 return False
             found = IndexError
-        assert _content(found) == _content(expected), f"{how}: {case}: expected {expected!r}, found {found!r}"
+        assert content(found) == content(expected), f"{how}: {case}: expected {expected!r}, found {found!r}"
     return isinstance(expected, np.ndarray)
 
 
@@ -77,7 +78,8 @@ def _some_brackets(rng: random.Random, data: NDArray[Any], kind: str) -> tuple[I
 def _within(data: NDArray[Any], key: Key, choice: str | Fill) -> Outcome:
     """What NumPy gives of data that has one element more along each axis that is looked up, for each index out of range."""
     clamps = choice == "clamp"
-    ranks = [entry.ndim if _is_mask(entry) else int(entry is not None and entry is not ...) for entry in key]
+    masks = [isinstance(entry, np.ndarray) and not is_array(entry) for entry in key]
+    ranks = [entry.ndim if mask else int(entry is not None and entry is not ...) for entry, mask in zip(key, masks, strict=True)]
     for number, entry in enumerate(key):
         if entry is ...:
             ranks[number] += data.ndim - sum(ranks)
@@ -97,10 +99,6 @@ def _within(data: NDArray[Any], key: Key, choice: str | Fill) -> Outcome:
     return found if isinstance(found, np.ndarray) else IndexError
 
 
-def _is_mask(entry: Any) -> bool:
-    return isinstance(entry, np.ndarray) and entry.dtype == bool
-
-
 def _known(chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None) -> Fused:
     """The brackets fused, with indices that are constants of the graph."""
     graph = GraphBuilder()
@@ -108,7 +106,3 @@ def _known(chain: IndexExpression, data: NDArray[Any], choice: str | Fill | None
     for problem, indices in steps(chain, data, choice):
         value = graph.problem("brackets", problem, value, *map(graph.constant, indices))
     return fuse(graph.build([value]))
-
-
-def _content(outcome: Any) -> object:
-    return (outcome.shape, outcome.dtype, outcome.tobytes()) if isinstance(outcome, np.ndarray) else outcome

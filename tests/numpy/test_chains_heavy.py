@@ -10,6 +10,6 @@ from tests.numpy.random_chains import check_chain
 pytestmark = pytest.mark.heavy
 
 
-def test_random_chains() -> None:
+def test_random_chains_give_what_numpy_gives() -> None:
     fused = sum(each_seed(check_chain))
     assert fused > CHAINS // 4

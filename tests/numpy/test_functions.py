@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,13 @@ from hypothesis import given, settings
 import dmlgather as dg
 from dmlgather.dialects.problem import TensorType
 from tests import seeds
+from tests.chain_count import each_seed
 from tests.dialects import drafting
+from tests.dialects.brackets import KINDS
 from tests.dialects.expressions import numpys
-from tests.numpy.judged import check_call, run
+from tests.dialects.refusals import Refusals, check_refused, each_of
+from tests.numpy.judged import check_call, run, told
+from tests.numpy.judged_brackets import check_brackets
 from tests.numpy.spelling import REFUSED
 
 CUBE = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
@@ -26,15 +32,20 @@ def test_calls_give_what_numpy_gives(seed: int) -> None:
     check_call(seed)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_brackets_of_each_kind_give_what_numpy_gives(kind: str) -> None:
+    assert sum(each_seed(partial(check_brackets, kind=kind), 25)) > 5
+
+
 @pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: type(entry).__name__)
-def test_an_entry_that_numpy_refuses_is_refused_with_the_same_type_of_error(entry: Any) -> None:
+def test_an_entry_that_numpy_refuses_raises_the_same_error(entry: Any) -> None:
     for key in (entry, (entry, 0), ([0], entry), (..., entry)):
         expected, found = numpys(CUBE, key), run(key, CUBE)
         assert isinstance(expected, Exception), key
-        assert type(found) is type(expected), (key, expected, found)
+        assert told(found) == told(expected), (key, expected, found)
 
 
-def test_one_scalar_and_no_entries() -> None:
+def test_a_scalar_takes_brackets_without_dimensions() -> None:
     one = np.array(7.5)
     assert dg.index[()](one).shape == dg.index[...](one).shape == ()
     assert dg.index[None, True](one).tolist() == [[7.5]]
@@ -42,7 +53,7 @@ def test_one_scalar_and_no_entries() -> None:
     assert dg.index[1, 2, 3](CUBE).shape == ()
 
 
-def test_more_dimensions_than_an_array_has() -> None:
+def test_a_result_has_at_most_64_dimensions() -> None:
     assert dg.index[(None,) * 61](CUBE).ndim == 64
     with pytest.raises(IndexError, match="the result would have 65 dimensions, expected at most 64"):
         dg.index[(None,) * 62](CUBE)
@@ -68,40 +79,41 @@ def test_placeholders_stand_for_index_arrays(placeholder: Any) -> None:
         assert dg.index[placeholder].indices
 
 
-@pytest.mark.parametrize(
-    ("placeholder", "error", "message"),
-    [
-        (((3,), bool), TypeError, "a mask's values decide the result's shape: write the mask itself"),
-        (((3,), "float32"), IndexError, "an index array must have an integer type"),
-        (((), "int64"), ValueError, "an index array has at least one dimension"),
-        (((-1,), "int64"), ValueError, "sizes of 0 or more"),
-        ((("n",), "int64"), TypeError, r"entry 1 is \(\('n',\), 'int64'\): size is 'n' of type str, expected an integer"),
-        (((3,), "integer"), TypeError, r"entry 1 is \(\(3,\), 'integer'\): data type 'integer' not understood"),
-    ],
-)
-def test_a_placeholder_that_stands_for_no_index_array_is_refused(placeholder: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        dg.index[:, placeholder]
+REFUSALS: Refusals = {
+    TypeError: {
+        "entry 1 is...a mask's values decide the result's shape: write the mask itself": lambda: dg.index[:, ((3,), bool)],
+        "entry 1 is (('n',), 'int64'): size is 'n' of type str, expected an integer": lambda: dg.index[:, (("n",), "int64")],
+        "entry 1 is ((3,), 'integer'): data type 'integer' not understood": lambda: dg.index[:, ((3,), "integer")],
+    },
+    IndexError: {
+        "entry 1 is...an index array must have an integer type": lambda: dg.index[:, ((3,), "float32")],
+        "entry 1 is 1.0, but must be an integer, a slice, ..., None, or an array of integers or bools": lambda: dg.index[:, 1.0],
+        "entry 1 is of type float64 and shape [1], but must be": lambda: dg.index[:, [1.0]],
+        "entry 0 is 18446744073709551616, which is no 64-bit integer: expected -9223372036854775808 … ": lambda: dg.index[2**64],
+        "indices[1] = 3 is out of range for axis 1 of size 3: valid indices are -3 … 2": lambda: dg.index[:, [0, 3]](CUBE),
+        "indices[1, 1] = 4 is out of range for axis 2 of size 4: valid indices are -4 … 3": (
+            lambda: dg.index[[0, 1], :, [0, 4]](CUBE)
+        ),
+    },
+    ValueError: {
+        "entry 1 is...an index array has at least one dimension": lambda: dg.index[:, ((), "int64")],
+        "entry 1 is...sizes of 0 or more": lambda: dg.index[:, ((-1,), "int64")],
+        "entry 1 is [[0], [0, 1]], which NumPy cannot convert to an array": lambda: dg.index[:, [[0], [0, 1]]],
+    },
+    OverflowError: {
+        "entry 0 is 9223372036854775808, which is no 64-bit integer: expected at most 9223372036854775807": (
+            lambda: dg.index[2**63]
+        ),
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        (np.s_[:, 1.0], r"entry 1 is 1.0, but must be an integer, a slice, ..., None, or an array of integers or bools"),
-        (np.s_[:, [1.0]], r"entry 1 is of type float64 and shape \[1\], but must be"),
-        (np.s_[:, [[0], [0, 1]]], r"entry 1 is \[\[0\], \[0, 1\]\], which NumPy cannot convert to an array"),
-        (np.s_[2**63], r"entry 0 is 9223372036854775808, which is no 64-bit integer: expected at most 9223372036854775807"),
-        (np.s_[2**64], r"entry 0 is 18446744073709551616, which is no 64-bit integer: expected -9223372036854775808 … "),
-        (np.s_[:, [0, 3]], r"indices\[1\] = 3 is out of range for axis 1 of size 3: valid indices are -3 … 2"),
-        (np.s_[[0, 1], :, [0, 4]], r"indices\[1, 1\] = 4 is out of range for axis 2 of size 4: valid indices are -4 … 3"),
-    ],
-)
-def test_an_error_names_the_entry_and_both_values(key: Any, message: str) -> None:
-    with pytest.raises((IndexError, ValueError, OverflowError), match=message):
-        dg.index[key](CUBE)
+@each_of(REFUSALS)
+def test_an_error_names_the_entry_and_both_values(call: Callable[..., Any], error: type[Exception], message: str) -> None:
+    check_refused(call, error, message)
 
 
-def test_policies() -> None:
+def test_a_policy_decides_where_an_index_is_out_of_range() -> None:
     ids = np.array([0, 9, -9])
     assert dg.index[:, ids](CUBE, out_of_bounds="clamp")[0, :, 0].tolist() == [0, 8, 0]
     assert dg.index[:, ids](CUBE, out_of_bounds=dg.Fill(-1))[0, :, 0].tolist() == [0, -1, -1]
@@ -135,14 +147,14 @@ def test_a_result_is_written_to_an_array_that_is_given() -> None:
         dg.index[0](CUBE, stream=7)
 
 
-def test_strings_and_wide_elements() -> None:
+def test_strings_and_wide_elements_are_moved() -> None:
     words = np.array([["a", "bc"], ["d", ""]])
     assert dg.index[::-1, [1, 0]](words).tolist() == [["", "d"], ["bc", "a"]]
     wide = np.arange(4).astype(np.complex128).reshape(2, 2)
     assert dg.index[[[1]], 0](wide).tolist() == [[2]]
 
 
-def test_arrays_of_other_libraries() -> None:
+def test_arrays_of_other_libraries_are_taken() -> None:
     jnp = pytest.importorskip("jax.numpy")
     data, ids, mask = jnp.asarray(CUBE), jnp.array([2, 0]), jnp.array([False, True])
     found = dg.index[mask, ids](data)
@@ -159,7 +171,7 @@ def test_an_expression_is_shown_as_it_is_written() -> None:
     assert repr(expression) == "dg.index[1:, ..., None, ::-1, :3, int8 [2, 5], bool [2], bool [], -1]"
 
 
-def test_expressions_written_anew_are_fused_once_and_keep_no_array() -> None:
+def test_expressions_anew_are_fused_once_and_keep_no_array() -> None:
     """A loop writes `dg.index[ids](x)` with other ids each time; NumPy's results are the judge."""
     random = seeds.numpy_rng()
     given_up = weakref.ref(first := random.integers(-3, 3, 5))

@@ -17,6 +17,6 @@ CHECKS = {"calls": (check_call, 10_000), "descriptors": (check_descriptors, 3_00
 
 
 @pytest.mark.parametrize(("check", "runs"), CHECKS.values(), ids=CHECKS)
-def test_random_expressions(check: Callable[[int], bool], runs: int) -> None:
+def test_random_expressions_give_what_numpy_gives(check: Callable[[int], bool], runs: int) -> None:
     good = sum(each_seed(check, runs))
     assert runs // 4 < good < runs - runs // 20

@@ -66,7 +66,7 @@ def test_brackets_are_those_of_numpy(cupy: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in KEYS if name not in ("true there", "false there")])
-def test_on_a_stream_that_waits_for_no_other(cupy: Any, name: str) -> None:
+def test_brackets_keep_the_order_of_a_stream(cupy: Any, name: str) -> None:
     """The expression is gone as soon as it was called, and memory that it had is written again."""
     x = seeds.numpy_rng().random(SHAPE, np.float32)
     stream = cupy.cuda.Stream(non_blocking=True)
@@ -83,7 +83,7 @@ def test_on_a_stream_that_waits_for_no_other(cupy: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("indices", [[[3], [0]], np.array([[3], [-4]], np.int8)], ids=["list", "array"])
-def test_other_steps(cupy: Any, indices: Any) -> None:
+def test_other_steps_are_those_of_numpy(cupy: Any, indices: Any) -> None:
     x = seeds.numpy_rng().random((2, 4), np.float32)
     chain = dg.index.take_along_axis(indices, axis=1)[[1, 0, 1]].transpose().reshape(3, -1)
     expected = np.take_along_axis(x, np.asarray(indices), 1)[[1, 0, 1]].transpose().reshape(3, -1)
@@ -94,7 +94,7 @@ def test_other_steps(cupy: Any, indices: Any) -> None:
         dg.index.take_along_axis(cupy.asarray([[True], [False]]), axis=1)
 
 
-def test_they_are_moved_once(cupy: Any) -> None:
+def test_index_arrays_are_moved_once(cupy: Any) -> None:
     x = seeds.numpy_rng().random(SHAPE, np.float32)
     data, expression = cupy.asarray(x), dg.index[[0, 5], :, [1, 2]][[1, 0, 1]]
     first = expression(data)
@@ -106,7 +106,7 @@ def test_they_are_moved_once(cupy: Any) -> None:
 
 
 @pytest.mark.gpu(devices=2)
-def test_data_of_several_gpus(cupy: Any) -> None:
+def test_brackets_run_on_the_gpu_of_their_data(cupy: Any) -> None:
     x = seeds.numpy_rng().random(SHAPE, np.float32)
     expression = dg.index[:, [0, 4]][..., MASK[:4]]
     with cupy.cuda.Device(1):
@@ -147,7 +147,7 @@ def test_arrays_of_a_gpu_change_no_device_by_themselves(cupy: Any) -> None:
         "empty",
     ],
 )
-def test_brackets_of_pytorch(cupy: Any, name: str) -> None:
+def test_brackets_of_pytorch_take_arrays_of_a_gpu(cupy: Any, name: str) -> None:
     """`dg.torch.index` on arrays of CuPy, where its rules are NumPy's."""
     x = seeds.numpy_rng().random(SHAPE, np.float32)
     expected = x[KEYS[name](_host)]
@@ -155,7 +155,7 @@ def test_brackets_of_pytorch(cupy: Any, name: str) -> None:
     assert (type(found), found.shape, found.get().tobytes()) == (cupy.ndarray, expected.shape, expected.tobytes())
 
 
-def test_a_placeholder_does_not_run_there_either(cupy: Any) -> None:
+def test_a_placeholder_does_not_run_on_a_gpu_either(cupy: Any) -> None:
     for device in (None, "cuda"):
         with pytest.raises(TypeError, match="has a placeholder for an index array: write the array itself to run it"):
             dg.index[[0, 1], ((2,), "int64")](cupy.zeros(SHAPE, np.float32), device=device)

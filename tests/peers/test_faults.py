@@ -15,16 +15,8 @@ from tests.peers.onnxruntime import CLAMPS, ONNXRUNTIME, SELECTS
 from tests.peers.openvino import BROADCAST, EVALUATE, FAMILY
 
 PEERS: tuple[Peer[Any], ...] = (
-    ONNXRUNTIME,
-    CLAMPS,
-    SELECTS,
-    REFERENCE,
-    EVALUATE,
-    FAMILY,
-    BROADCAST,
-    LAX,
-    BITS,
-    NUMPY,
+    *(ONNXRUNTIME, CLAMPS, SELECTS, REFERENCE),
+    *(EVALUATE, FAMILY, BROADCAST, LAX, BITS, NUMPY),
 )
 
 

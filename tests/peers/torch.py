@@ -24,11 +24,22 @@ class Answered(NamedTuple):
     live: Said
     ours: Said
 
+    @property
+    def agree(self) -> bool:
+        """Whether both gave the same bits, or raised errors of one class."""
+        return self.live.error is self.ours.error and self.live.same_bits(self.ours)
+
+    def __str__(self) -> str:
+        return f"{self.call}\nPyTorch: {self.live}\ndmlgather: {self.ours}"
+
+
+def both(call: TorchCall) -> Answered:
+    """What PyTorch and dmlgather say of a call."""
+    return Answered(call, live(call), ours(call))
+
 
 def asked(operation: str, *arguments: object) -> Answered:
-    """Both asked."""
-    call = TorchCall(operation, arguments)
-    return Answered(call, live(call), ours(call))
+    return both(TorchCall(operation, arguments))
 
 
 def _answers(answered: Answered) -> tuple[object, object]:

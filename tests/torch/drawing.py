@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import random
+from math import prod
 from typing import Any
 
 import torch
 
 EVERYWHERE = (
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
 )
 """Types that every operator of PyTorch takes."""
 
 SOMEWHERE = (
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-    torch.float8_e8m0fnu,
+    *(torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e4m3fnuz),
+    *(torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
 )
 """Types that some of PyTorch's operators take, and all of dmlgather's."""
 
@@ -64,11 +49,8 @@ class Drawing:
         order = rng.sample(range(len(shape)), len(shape)) if rng.random() < 0.4 else list(range(len(shape)))
         apart = [rng.choice((1, 1, 2)) if rng.random() < 0.3 else 1 for _ in shape]
         stored = [shape[axis] * apart[axis] for axis in order]
-        count = 1
-        for size in stored:
-            count *= size
         lead = rng.choice((0, 0, 3))
-        made = _random(rng, lead + count, dtype)[lead:].reshape(stored)
+        made = _random(rng, lead + prod(stored), dtype)[lead:].reshape(stored)
         made = made.permute([order.index(axis) for axis in range(len(shape))])
         made = made[tuple(slice(None, None, step) for step in apart)] if shape else made
         if shape and rng.random() < 0.1:
@@ -85,13 +67,10 @@ class Drawing:
         dtype = rng.choice(dtypes)
         if self.fault(0.15):
             return torch.zeros(shape, dtype=rng.choice((torch.int16, torch.float32, torch.bool, torch.uint8, torch.uint32)))
-        count = 1
-        for size in shape:
-            count *= size
-        values = [rng.randrange(low, high) if high > low else 0 for _ in range(count)]
+        values = [rng.randrange(low, high) if high > low else 0 for _ in range(prod(shape))]
         if values and self.fault():
             far = [low - 1, high, high + 3, -(2**31)] + ([2**40, -(2**63), 2**63 - 1] if dtype is torch.int64 else [2**31 - 1])
-            values[rng.randrange(count)] = rng.choice(far)
+            values[rng.randrange(len(values))] = rng.choice(far)
         made = torch.tensor(values, dtype=dtype).reshape(shape)
         return made.t().contiguous().t() if made.dim() == 2 and rng.random() < 0.3 else made
 

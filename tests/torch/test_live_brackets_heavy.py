@@ -10,7 +10,7 @@ import torch
 
 from tests.chain_count import CHAINS, each_seed
 from tests.dialects.brackets import Spelling, random_bits, some_key
-from tests.torch.judge import TorchCall, live, ours
+from tests.peers.torch import asked
 
 pytestmark = [pytest.mark.torch, pytest.mark.heavy]
 
@@ -23,13 +23,11 @@ def check_call(rng: random.Random) -> bool:
     bits = random_bits(rng, rng.choice(TYPES))
     key = some_key(rng, bits.shape, SPELLING, far=0.2)
     entries = tuple(torch.from_numpy(entry) if isinstance(entry, np.ndarray) else entry for entry in key)
-    call = TorchCall("index", (torch.from_numpy(bits.copy()), entries))
-    theirs, found = live(call), ours(call)
-    assert (theirs.error, theirs.same_bits(found)) == (found.error, True), f"{call}: PyTorch {theirs}, here {found}"
-    return theirs.error is not None
+    said = asked("index", torch.from_numpy(bits.copy()), entries)
+    assert said.agree, str(said)
+    return said.live.error is not None
 
 
-def test_positions_in_and_out_of_range() -> None:
-    """PyTorch's bits, or its error."""
+def test_brackets_give_pytorchs_bits_or_its_error() -> None:
     raised = sum(each_seed(lambda seed: check_call(random.Random(seed)), CHAINS))
     assert 0 < raised < CHAINS

@@ -11,9 +11,9 @@ import torch
 from tests import seeds
 from tests.peers.faults import PeerFault
 from tests.peers.live import check
-from tests.peers.torch import PYTORCH, Answered
+from tests.peers.torch import PYTORCH, Answered, both
 from tests.torch.drafts import MAKERS, draft
-from tests.torch.judge import bits, live, ours
+from tests.torch.judge import bits, ours
 
 pytestmark = pytest.mark.torch
 
@@ -26,12 +26,11 @@ def test_calls_give_pytorchs_bits_and_errors() -> None:
     good, bad, left_out = Counter[str](), Counter[str](), 0
     while min(good.total(), bad.total()) < CALLS:
         operation = rng.choice(list(MAKERS))
-        call = draft(rng, operation, faulty=rng.random() < 0.7)
-        theirs, found = live(call), ours(call)
-        if theirs.error is found.error and theirs.same_bits(found):
-            (bad if theirs.error else good)[operation] += 1
+        said = both(draft(rng, operation, faulty=rng.random() < 0.7))
+        if said.agree:
+            (bad if said.live.error else good)[operation] += 1
         else:
-            assert PYTORCH.known_fault(Answered(call, theirs, found)), f"{call}\nPyTorch: {theirs}\ndmlgather: {found}"
+            assert PYTORCH.known_fault(said), str(said)
             left_out += 1
     assert min(good[name] for name in MAKERS) >= 15, good
     assert min(bad[name] for name in MAKERS) >= 5, bad

@@ -13,6 +13,7 @@ import torch
 import dmlgather as dg
 from dmlgather.backends import reference
 from dmlgather.dialects.exporter import LEVELS
+from dmlgather.directml import FeatureLevel
 from tests.dialects import binding
 from tests.torch.drafts import MAKERS, draft
 from tests.torch.drawing import Drawing
@@ -81,23 +82,16 @@ def test_descriptors_and_plans_give_pytorchs_bits(operation: str) -> None:
                 assert (codes == {"EXP102"}) == empty, (str(call), str(each))
                 said["refused"] += 1
                 continue
-            descs = each if isinstance(each, tuple) else (each,)
-            assert all(dg.validate(desc, level).ok for desc in descs)
-            assert run(descs, call, data, index, level)[: tensor.nbytes].tobytes() == bits(tensor), (str(call), level)
+            size = data.numel() if call.operation == "take" or len(call.arguments) == 2 else 1
+            check_descriptors(each, level, tensor, data, indices=None if index is None else index.numpy(), sizes=np.array(size))
             said["taken"] += 1
     assert said["taken"] >= 10, said
 
 
-def run(descs: Any, call: TorchCall, data: torch.Tensor, index: torch.Tensor | None, level: Any) -> Any:
-    size = data.numel() if call.operation == "take" or len(call.arguments) == 2 else 1
-    return binding.run(
-        descs,
-        data=np.frombuffer(bits(data), np.uint8),
-        indices=None if index is None else index.numpy(),
-        sizes=np.array(size),
-        level=level,
-        device="cpu",
-    )
+def check_descriptors(described: Any, level: FeatureLevel, right: torch.Tensor, data: torch.Tensor, **bound: Any) -> None:
+    """Descriptors give the right bits of tensors, whose types NumPy may lack."""
+    expected, content = (np.frombuffer(bits(each), np.uint8) for each in (right, data))
+    binding.check(described, level, expected, data=content, **bound)
 
 
 def check_plan(plan: dg.IndexPlan, call: TorchCall, data: torch.Tensor, index: torch.Tensor | None, right: torch.Tensor) -> None:
@@ -135,18 +129,9 @@ def test_index_expressions_give_pytorchs_bits() -> None:
         described: Any = dg.torch.index.to_directml(data, key, level=level)
         if isinstance(described, dg.Report):
             continue
-        indices = dg.torch.index.inputs(data, key)[-1]
-        descs = described if isinstance(described, tuple) else (described,)
-        looks_up = any("indices_tensor" in desc.operator.inputs for desc in descs)
-        problem = dg.torch.index.problem(data, key)
-        found = binding.run(
-            descs,
-            data=np.frombuffer(bits(data), np.uint8),
-            indices=indices.numpy() if looks_up else None,
-            sizes=np.array([data.shape[axis] for axis in problem.lookup_axes]) if looks_up else np.array(0),
-            level=level,
-            device="cpu",
-        )
-        assert found[: right.tensors[0].nbytes].tobytes() == bits(right.tensors[0]), (str(call), level)
+        axes = dg.torch.index.problem(data, key).lookup_axes
+        indices = dg.torch.index.inputs(data, key)[-1].numpy() if axes else None
+        sizes = np.array([data.shape[axis] for axis in axes])
+        check_descriptors(described, level, right.tensors[0], data, indices=indices, sizes=sizes)
         taken += 1
     assert taken > 60

@@ -229,7 +229,7 @@ def test_inductor_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.Monkey
     ["import dmlgather.torch.operators", "torch.compile(dg.torch.take, fullgraph=True, backend='eager')(*given)"],
     ids=["import", "call in a graph"],
 )
-def test_a_saved_program_is_loaded_where_the_operators_are_registered(tmp_path: Path, first: str) -> None:
+def test_a_saved_program_runs_where_operators_are_registered(tmp_path: Path, first: str) -> None:
     module, given, wanted = in_both(7)
     with torch.no_grad():
         torch.export.save(torch.export.export(module, given), tmp_path / "program.pt2")
@@ -269,7 +269,7 @@ def test_a_bad_index_is_pytorchs_error_when_the_graph_runs(name: str) -> None:
     assert ours.type is theirs.type
 
 
-def test_policies_are_those_of_calls() -> None:
+def test_policies_in_a_graph_are_those_of_calls() -> None:
     data = torch.arange(24).reshape(4, 6)
     ids = torch.tensor([-1, 0, 9, 5])
     inside = ids.clamp(0, 5)
@@ -298,7 +298,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_what_no_graph_can_hold_runs_between_graphs(case: str) -> None:
+def test_a_call_that_no_graph_can_hold_runs_between_graphs(case: str) -> None:
     function, wanted = OTHERS[case]
     with pytest.raises(torch._dynamo.exc.Unsupported, match=re.escape(RULE)):
         compiled(function)(X)
@@ -306,7 +306,7 @@ def test_what_no_graph_can_hold_runs_between_graphs(case: str) -> None:
 
 
 @pytest.mark.parametrize("label", ["transpose.default", "flip.default", "index_select.str", "index"])
-def test_conjugate_and_negative_views_have_the_elements_that_they_stand_for(label: str) -> None:
+def test_a_graph_reads_what_conjugate_views_stand_for(label: str) -> None:
     name, function = named(label)
     run = compiled(lambda x: function(*ROWS[label](x, I)))
     data = torch.complex(*torch.rand(2, 4, 6)).conj()

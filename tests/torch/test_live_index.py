@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import dmlgather as dg
-from tests.torch.judge import TorchCall, live, ours, same_bits
+from tests.peers.torch import asked
+from tests.torch.judge import same_bits
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8:UserWarning")]
 
@@ -101,11 +102,10 @@ KEYS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(KEYS)))
-def test_a_key_means_what_it_means_to_pytorch(number: int) -> None:
-    call = TorchCall("index", (X, KEYS[number]))
-    theirs, found = live(call), ours(call)
-    assert (theirs.error, theirs.same_bits(found)) == (found.error, True), f"{KEYS[number]!r}: {theirs} {found}"
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_means_what_it_means_to_pytorch(key: Any) -> None:
+    said = asked("index", X, key)
+    assert said.agree, str(said)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,21 @@ def test_a_key_means_what_it_means_to_pytorch(number: int) -> None:
     ],
 )
 def test_indices_of_no_elements_are_not_looked_at(shape: tuple[int, ...], key: Any) -> None:
-    call = TorchCall("index", (torch.zeros(shape), key))
-    theirs, found = live(call), ours(call)
-    assert (theirs.error, theirs.same_bits(found)) == (found.error, True), f"{theirs} {found}"
+    said = asked("index", torch.zeros(shape), key)
+    assert said.agree, str(said)
+
+
+@pytest.mark.parametrize("key", [(..., PAIR), (0, ..., PAIR), (..., PAIR, 0), (..., PAIR, slice(None), 1)])
+def test_an_ellipsis_stands_for_all_that_is_not_named(key: Any) -> None:
+    said = asked("index", torch.arange(120.0).reshape(2, 3, 4, 5), key)
+    assert said.agree, str(said)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3, 0), 0), ((0, 3), 1), ((0, 3), 0), ((3, 3), 0), ((3, 3), 1), ((3,), 0)])
+def test_a_bad_index_of_index_select_raises_pytorchs_class(shape: tuple[int, ...], dim: int) -> None:
+    said = asked("index_select", torch.zeros(shape), dim, torch.tensor([7]))
+    assert said.agree, str(said)
+    assert said.live.error
 
 
 def test_lists_that_pytorch_takes_are_refused() -> None:
@@ -135,7 +147,7 @@ def test_lists_that_pytorch_takes_are_refused() -> None:
     assert same_bits(dg.torch.index(X, (..., ..., 0)), X[..., 0])
 
 
-def test_a_pair_stands_for_a_tensor_where_its_second_entry_is_a_type() -> None:
+def test_a_pair_of_a_shape_and_a_type_stands_for_a_tensor() -> None:
     for dtype in ("int64", np.int64, np.dtype("int64"), torch.int64, int):
         assert dg.torch.index.plan(X, ((2,), dtype)).shape == (2, 3, 4)
         assert dg.torch.index.plan(X, (slice(None), ((2,), dtype))).shape == (2, 2, 4)

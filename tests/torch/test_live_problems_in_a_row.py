@@ -94,5 +94,5 @@ def test_fused_problems_give_pytorchs_bits() -> None:
 
 
 @pytest.mark.heavy
-def test_chains_of_many_problems() -> None:
+def test_many_fused_problems_give_pytorchs_bits() -> None:
     each_seed(run, CHAINS)

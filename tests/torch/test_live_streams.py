@@ -62,7 +62,7 @@ def test_a_stream_and_a_tensor_have_the_attributes_that_are_read() -> None:
     assert torch.Tensor.record_stream.__doc__.lstrip().startswith("record_stream(stream)")
 
 
-def test_tensors_go_through_dlpack_without_an_exchange_of_streams() -> None:
+def test_tensors_go_through_dlpack_without_a_stream() -> None:
     tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3).T
     lent = torch_tensors._InOrder(tensor)
     assert lent.__dlpack_device__() == tensor.__dlpack_device__()

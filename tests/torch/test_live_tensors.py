@@ -20,7 +20,7 @@ PAIR = torch.tensor([2, 0])
 
 
 @pytest.mark.parametrize("dtype", [*EVERYWHERE, *SOMEWHERE])
-def test_every_type(dtype: torch.dtype) -> None:
+def test_every_type_keeps_its_bits(dtype: torch.dtype) -> None:
     raw = torch.randint(0, 256, (2, 3, 4 * dtype.itemsize), dtype=torch.uint8)
     data = raw.bool()[..., :4] if dtype is torch.bool else raw.view(dtype)
     assert same_bits(dg.torch.index_select(data, 1, PAIR), torch.stack([data[:, 2], data[:, 0]], 1))
@@ -119,14 +119,14 @@ def test_tensors_on_several_devices_are_refused() -> None:
         dg.torch.index_select(torch.empty(3), 0, PAIR.to("meta"))
 
 
-def test_a_call_inside_of_vmap_is_refused() -> None:
+def test_vmap_is_refused() -> None:
     for call in NAMED.values():
         with pytest.raises(TypeError, match=r": .* got a tensor without elements, as inside vmap"):
             torch.vmap(call)(torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_call_inside_of_functionalize_is_refused_after_a_known_call(name: str) -> None:
+def test_functionalize_is_refused_after_a_known_call(name: str) -> None:
     call, data = NAMED[name], torch.rand(4)
     for _ in range(3):
         assert torch.equal(call(data), data[PAIR])
@@ -141,7 +141,7 @@ def test_a_plan_needs_no_elements() -> None:
     assert dg.torch.index.plan(meta, (slice(None), PAIR)).shape == (4, 2)
 
 
-def test_views_that_are_copied_first() -> None:
+def test_views_of_scattered_tensors_are_pytorchs() -> None:
     data = X.permute(2, 0, 1)[:, :, ::2]
     assert torch.equal(dg.torch.unfold(data, 0, 2, 1), data.unfold(0, 2, 1))
     assert torch.equal(dg.torch.diagonal(data), torch.diagonal(data))
@@ -152,7 +152,7 @@ def test_views_that_are_copied_first() -> None:
         dg.torch.as_strided(data.numpy(), (2,), (5,))
 
 
-def test_indices_of_numpy_for_tensors_and_the_other_way_round() -> None:
+def test_the_data_decide_whose_array_the_result_is() -> None:
     found = dg.torch.index_select(X, 1, PAIR.numpy())
     assert isinstance(found, torch.Tensor)
     back = dg.torch.index_select(X.numpy(), 1, PAIR)
@@ -168,7 +168,7 @@ def test_flat_indices_of_take_along_dim_may_be_int32() -> None:
             function(X, rows.to(torch.int16))
 
 
-def test_policies() -> None:
+def test_a_policy_decides_where_an_index_is_out_of_range() -> None:
     far = torch.tensor([0, 7, -1])
     row = torch.tensor([10, 20, 30])
     assert dg.torch.index_select(row, 0, far, out_of_bounds="clamp").tolist() == [10, 30, 10]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,15 @@ from tests import seeds
 pytestmark = pytest.mark.gpu
 
 
-def test_calls_on_a_gpu_give_the_bits_of_the_cpu() -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
+@pytest.fixture
+def torch() -> Any:
+    found = pytest.importorskip("torch")
+    if not found.cuda.is_available():
         pytest.skip("this PyTorch was built without CUDA")
+    return found
+
+
+def test_calls_on_a_gpu_give_the_bits_of_the_cpu(torch: Any) -> None:
     from tests.torch.drafts import MAKERS, draft
     from tests.torch.judge import TorchCall, bits, ours
 
@@ -32,10 +38,7 @@ def test_calls_on_a_gpu_give_the_bits_of_the_cpu() -> None:
         assert all(each.is_cuda for each in found.tensors if moved[0].is_cuda)
 
 
-def test_bad_indices_on_a_gpu_are_errors_and_the_device_stays_in_use() -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("this PyTorch was built without CUDA")
+def test_bad_indices_on_a_gpu_are_errors_that_leave_it_usable(torch: Any) -> None:
     data, bad = torch.arange(5.0, device="cuda"), torch.tensor([1, 5], device="cuda")
     with pytest.raises(IndexError, match=r"index\[1\] = 5 is out of range"):
         dg.torch.index_select(data, 0, bad)
@@ -45,11 +48,8 @@ def test_bad_indices_on_a_gpu_are_errors_and_the_device_stays_in_use() -> None:
     assert torch.equal(dg.torch.flip(halves, (0,)), halves.flip(0))
 
 
-def test_late_inputs_and_early_readers_on_every_stream() -> None:
+def test_a_call_on_any_stream_keeps_pytorchs_order(torch: Any) -> None:
     """What is written late on PyTorch's stream is seen, and what PyTorch writes next is not, whatever stream the call runs on."""
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("this PyTorch was built without CUDA")
     import cupy
 
     table, ids, out = torch.rand(5000, 256, device="cuda"), torch.randint(5000, (4000,), device="cuda"), torch.empty(4000, 256)

@@ -52,7 +52,7 @@ def wanted(access: AccessPattern) -> list[int]:
         ((9, 4), AccessPattern((3, 4), (4, 1), 0, ((7, 4),)), (9, 4)),  # windows of three rows
     ],
 )
-def test_what_has_axes(shape: tuple[int, ...], access: AccessPattern, expected: tuple[int, ...]) -> None:
+def test_strides_along_axes_have_a_map(shape: tuple[int, ...], access: AccessPattern, expected: tuple[int, ...]) -> None:
     axis_map = map_to_axes(shape, access)
     assert axis_map is not None
     assert axis_map.shape == expected
@@ -67,11 +67,11 @@ def test_what_has_axes(shape: tuple[int, ...], access: AccessPattern, expected: 
         ((20,), AccessPattern((2, 5), (8, 1), 6)),  # rows that end in the next one
     ],
 )
-def test_what_has_none(shape: tuple[int, ...], access: AccessPattern) -> None:
+def test_strides_across_axes_have_none(shape: tuple[int, ...], access: AccessPattern) -> None:
     assert map_to_axes(shape, access) is None
 
 
-def test_random_steps() -> None:
+def test_random_strides_have_right_maps() -> None:
     """Whatever is found takes the right elements, and patterns along axes are found."""
     rng, found = random.Random(1), 0
     for _ in range(400):

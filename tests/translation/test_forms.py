@@ -83,7 +83,7 @@ FORMS: dict[str, tuple[Problem, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_natural_form(name: str) -> None:
+def test_a_translation_has_the_natural_form(name: str) -> None:
     problem, steps = FORMS[name]
     made = dg.translate(problem)
     assert list(made.steps) == steps, made.reason
@@ -104,15 +104,14 @@ def test_the_natural_form(name: str) -> None:
         (dg.onnx.gather.problem(((0, 4), "float32"), ((0,), "int64")), 17, ""),
     ],
 )
-def test_the_reason_why_not(problem: Problem, opset: int, words: str) -> None:
+def test_a_translation_says_why_there_is_none(problem: Problem, opset: int, words: str) -> None:
     made = dg.translate(problem, opset=opset)
     assert made.ok is not bool(words)
     assert words in made.reason
     assert (made.form is None) is (made.check is None) is bool(words)
 
 
-def test_descriptors_that_follow_each_other() -> None:
-    """The second reads what the first one wrote."""
+def test_a_descriptor_reads_what_the_one_before_it_wrote() -> None:
     rows = dg.GatherOperatorDesc.of(((6, 4), "FLOAT32"), ((1, 3), "UINT32"), axis=0)
     flipped = dg.Slice1OperatorDesc.of(
         ((3, 4), "FLOAT32"), input_window_offsets=(0, 0), input_window_sizes=(3, 4), input_window_strides=(-1, 2)
@@ -131,13 +130,13 @@ def test_descriptors_that_follow_each_other() -> None:
         ((["onnx"], {}), ValueError, r"to is \['onnx'\], expected 'onnx'"),
     ],
 )
-def test_no_such_target(arguments: tuple[Any, dict[str, Any]], error: type[Exception], words: str) -> None:
+def test_an_unknown_target_is_refused(arguments: tuple[Any, dict[str, Any]], error: type[Exception], words: str) -> None:
     to, version = arguments
     with pytest.raises(error, match=words):
         dg.translate(dg.onnx.gather.problem(TABLE, IDS), to, **version)
 
 
-def test_an_opset_that_the_installed_onnx_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opset_that_the_installed_onnx_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import onnx
 
     monkeypatch.setattr(onnx, "__version__", "1.19.0")

@@ -31,7 +31,7 @@ def test_random_models_give_what_run_prints(tmp_path: Path) -> None:
     assert found["equal"] + found["no BitCast"] > 3  # before opset 26 there is none
 
 
-def test_a_resource_that_is_read_and_written(tmp_path: Path) -> None:
+def test_a_resource_may_be_read_and_written(tmp_path: Path) -> None:
     """The output has the resource's name, and the input that holds its initial values another one."""
     model = changed(
         (("dispatchables", "gather", "desc", "OutputTensor"), {"DataType": "FLOAT32", "Sizes": [4, 2]}),
@@ -53,7 +53,7 @@ def lines(*parts: Any) -> str:
     return "".join(json.dumps(part) + "\n" for part in parts)
 
 
-def test_a_stream_of_descriptors(tmp_path: Path) -> None:
+def test_a_stream_of_descriptors_is_one_model(tmp_path: Path) -> None:
     """Descriptors side by side, equal ones once, numbered by their lines."""
     path = tmp_path / "dump.jsonl"
     other = changed((("desc", "IndicesTensor", "DataType"), "INT32"), start=GATHER)
@@ -78,7 +78,7 @@ def test_a_stream_of_descriptors(tmp_path: Path) -> None:
         (lines({"type": "DML_OPERATOR_GEMM", "desc": {}}), ":1:10: DML_OPERATOR_GEMM is not an operator that dmlgather executes"),
     ],
 )
-def test_a_stream_that_cannot_be_used(text: str, words: str, tmp_path: Path) -> None:
+def test_a_stream_that_cannot_be_used_says_where(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     path.write_text(text)
     with pytest.raises(FileError, match=words):
@@ -170,8 +170,7 @@ READ_AS_INTEGERS = changed(
 )
 
 
-def test_another_type_of_the_same_size(tmp_path: Path) -> None:
-    """Is said where the opset can say it."""
+def test_another_type_of_the_same_size_is_a_bitcast(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(READ_AS_INTEGERS))
     refused = dg.translate(path, opset=17)
@@ -181,7 +180,7 @@ def test_another_type_of_the_same_size(tmp_path: Path) -> None:
         assert dg.translate(path, opset=26).check
 
 
-def test_an_operator_that_the_installed_onnx_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_the_installed_onnx_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(READ_AS_INTEGERS))
     monkeypatch.setattr("onnx.defs.get_all_schemas_with_history", list)
@@ -192,8 +191,7 @@ def test_an_operator_that_the_installed_onnx_does_not_know(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("sizes", [(2, 4, 5), (3, 1, 1), (2, 3, 4)])
-def test_tuples_of_any_limits(sizes: tuple[int, ...]) -> None:
-    """Each component has its own clamp."""
+def test_each_component_of_a_tuple_has_its_own_clamp(sizes: tuple[int, ...]) -> None:
     tensors = (sizes, "FLOAT32"), ((1, 7, 3), "INT64")
     desc = dg.GatherNDOperatorDesc.of(*tensors, input_dimension_count=3, indices_dimension_count=2)
     assert dg.translate(desc).check

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.heavy
 PROBLEMS = int(os.environ.get("PROBLEMS", "2000"))
 
 
-def test_random_problems() -> None:
+def test_random_problems_give_the_same_bits() -> None:
     first = seeds.seed(60)
     found = judge(range(first, first + PROBLEMS), checked=True)
     print(f"\n{found}")
@@ -27,7 +27,7 @@ def test_random_problems() -> None:
     assert found[LEFT_OUT] <= 0.3 * found["equal"]
 
 
-def test_random_models(tmp_path: Path) -> None:
+def test_random_models_give_what_run_prints(tmp_path: Path) -> None:
     found = Counter(each_seed(lambda seed: judge_model(seed, tmp_path), PROBLEMS // 4))
     print(f"\n{found}")
     assert_often(found["equal"], found.total(), 0.5)
