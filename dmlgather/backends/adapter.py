@@ -27,17 +27,20 @@ DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be
 
 
 class Adapter(ABC):
-    """Interface to the arrays of one library. A *view* is a NumPy or CuPy array over the same memory."""
+    """Base class of the adapters. An adapter says how to use the arrays of one library.
+
+    A *view* is a NumPy or CuPy array over the memory of such an array.
+    """
 
     is_view = False
     """True for NumPy and CuPy, because calls use their arrays directly."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:  # noqa: ARG002
-        """Return the signature of an array, or None. A tensor that requires a gradient has none."""
+        """Return the signature of an array. Returns None if it has none, such as a tensor that requires a gradient."""
         return None
 
     def pointer(self, array: Any) -> int:
-        """Return the address of the first element."""
+        """Return the address of the array's first element."""
         raise NotImplementedError
 
     def is_packed(self, array: Any) -> bool:
@@ -46,33 +49,45 @@ class Adapter(ABC):
 
     @abstractmethod
     def view(self, array: Any) -> tuple[Any, Device]:
-        """Return the view of an array, and its device. Raise TypeError for other objects. On a GPU, `order` is called."""
+        """Return the view of an array, and the array's device.
+
+        On a GPU, also orders the call with the library's work on the array (`order`). Raises TypeError if `array` is no array.
+        """
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
-        """Return the view of an output, and its device. Raise TypeError or ValueError if it cannot be written."""
+        """Return the view of an output array, and the array's device.
+
+        Raises TypeError or ValueError if `out` cannot be written.
+        """
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of an array, if possible without DLPack, which makes a stream wait."""
+        """Return the device of an array. Avoids DLPack if possible, because DLPack makes a stream wait."""
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Order the call with the library's own work on the array, and keep its memory until the call has run."""
+        """Let the call wait for the library's work on the array. Keep the array's memory until the call has run."""
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
-        """Return the address of the library's stream, or None for host memory and for CuPy's current stream."""
+        """Return the address of the stream on which the library works with the array.
+
+        Returns None if a call needs no other stream than CuPy's current one, as for host memory.
+        """
         return None
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:  # noqa: ARG002
-        """Return a new packed array, or None. `converted` makes it an array of this library."""
+        """Return a new packed array for a result, or None if the adapter cannot make one. `converted` completes it."""
         return None
 
     def converted(self, out: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert the written result of `empty` to an array of this library."""
+        """Convert an array that `empty` has made, and that the call has written, to the class of `like`."""
         return out
 
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats a call. Its caller must compare signatures."""
+        """Return a function that repeats a call on other arrays.
+
+        The code that calls this function must first check that the arrays have the signatures of `call`.
+        """
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream
         index_pointer, out_pointer = adapters[1 if looks_up else 0].pointer, adapters[-1].pointer
@@ -90,7 +105,10 @@ class Adapter(ABC):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path for arrays like `arrays`, or None."""
+        """Return a function that checks the signatures of arrays and runs `call` on them, faster than the general code.
+
+        Returns None if there is no such function for arrays like `arrays`.
+        """
         expected, kind, signature, pointer = [*map(self.signature, arrays)], type(arrays[0]), self.signature, self.pointer
         run_at, stream = call.run_at, self.stream
         if None in expected:
@@ -105,11 +123,11 @@ class Adapter(ABC):
         return run
 
     def memory(self, device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """Return a new packed view that `hand_back` converts without a copy."""
+        """Return a new packed NumPy or CuPy array that `hand_back` can convert without a copy."""
         return new_view(device, sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:  # noqa: ARG002
-        """Convert a view to the class of `like`, over the same memory if possible."""
+        """Convert a NumPy or CuPy array to the class of `like`, over the same memory if possible."""
         return result
 
 
@@ -139,7 +157,7 @@ class NumpyArrays(Adapter):
 
 
 class CupyArrays(Adapter):
-    """Adapter for CuPy. Calls run on CuPy's current stream, so they need no order."""
+    """Adapter for CuPy. Calls run on CuPy's current stream, so no stream has to wait for another."""
 
     is_view = True
 
@@ -215,7 +233,7 @@ CHUNKED = dict.fromkeys(
 
 
 class ExchangedArrays(Adapter):
-    """Adapter for all other libraries, by DLPack or `__cuda_array_interface__`."""
+    """Adapter for all libraries without an adapter of their own, by DLPack or `__cuda_array_interface__`."""
 
     def view(self, array: Any) -> tuple[Any, Device]:
         if not hasattr(array, "__dlpack__"):
@@ -260,7 +278,7 @@ class ExchangedArrays(Adapter):
         streams.keep(number, view)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view by the library's `from_dlpack`, if it has one."""
+        """Convert a NumPy or CuPy array by `from_dlpack` of the library of `like`, if it has this function."""
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
         library = sys.modules.get(type(like).__module__.partition(".")[0])
         for module in (namespace, library, getattr(library, "dlpack", None)):
@@ -274,11 +292,11 @@ class ExchangedArrays(Adapter):
         return np.asarray(array)
 
     def _exported(self, array: Any) -> Any:
-        """Return the object for CuPy's `from_dlpack`."""
+        """Return the object to pass to CuPy's `from_dlpack` for this array."""
         return array
 
     def _ready(self, array: Any) -> None:
-        """Wait for the library's work on an array."""
+        """Wait until the library has finished its work on an array."""
 
     def _on_a_gpu(self, array: Any, number: int) -> tuple[Any, Device]:
         cupy = require(number)
@@ -307,7 +325,7 @@ class ExchangedArrays(Adapter):
 
 @dataclass(frozen=True, slots=True)
 class _WithoutStream:
-    """Array interface without a stream, because CuPy would make the host wait for it."""
+    """An array's `__cuda_array_interface__` without the stream, for which CuPy would make the host wait."""
 
     owner: Any
     __cuda_array_interface__: Mapping[str, Any]
@@ -327,12 +345,12 @@ def new_view(device: Device, sizes: Sequence[int], dtype: np.dtype[Any]) -> Any:
 
 
 def no_type(dtype: Any, error: Exception) -> TypeError:
-    """Return the error for a data type that CuPy does not have."""
+    """Return the TypeError that says that CuPy lacks the data type `dtype`."""
     return TypeError(f"CuPy has no type for {dtype} ({error}): pass a view of an integer type")
 
 
 def require(number: int) -> Any:
-    """Import CuPy. Raise DeviceError if GPU `number` cannot be used."""
+    """Return the module cupy. Raises DeviceError if GPU `number` cannot be used."""
     from dmlgather.backends.cuda import require as required
 
     return required(number)

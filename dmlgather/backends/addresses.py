@@ -26,7 +26,7 @@ def _ask(array: Any) -> int:
 
 
 def _reader() -> Callable[[Any], int]:
-    """Return `_read` if it works, as in CPython, else `_ask`."""
+    """Return the fastest function that gives an array's address: a read from memory if this works, else NumPy's attribute."""
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty(0))
     if sys.implementation.name == "cpython" and all(_read(probe) == _ask(probe) for probe in probes):
         return _read
@@ -38,7 +38,7 @@ address_of: Callable[[Any], int] = _reader()
 
 
 class ArrayObject(ctypes.Structure):
-    """The fields of an array object in memory, as in `array_object` of cpu_kernels/arrays.c."""
+    """The fields of a NumPy array object in memory, as in the struct `array_object` of cpu_kernels/arrays.c."""
 
     _fields_ = (
         ("references", ctypes.c_ssize_t),
@@ -54,7 +54,10 @@ class ArrayObject(ctypes.Structure):
 
 
 def has_known_fields() -> bool:
-    """Return True if array objects have the fields of `ArrayObject`. CPython without an interpreter lock has others."""
+    """Return True if NumPy's array objects have the fields of `ArrayObject` in memory.
+
+    In CPython without an interpreter lock, they have others.
+    """
     frozen = np.arange(24, dtype=np.int16).reshape(2, 3, 4)[:, ::-2]
     frozen.setflags(write=False)
     probes = (np.empty(1), np.empty((3, 4), np.int8)[1:, ::-2], np.empty((0, 5), ">i4"), np.array(1.5), frozen)

@@ -22,13 +22,13 @@ _BY_CLASS: dict[type, Adapter] = {np.ndarray: NUMPY}
 
 
 def signature(array: Any) -> tuple[Hashable, ...] | None:
-    """Return the signature of an array. Return None if the array, or its class, has no signature."""
+    """Return the signature of an array, or None if it has none."""
     adapter = _BY_CLASS.get(type(array))
     return None if adapter is None else adapter.signature(array)
 
 
 def is_view(array: Any) -> bool:
-    """Return True for an array of NumPy's or CuPy's own class."""
+    """Return True for an array of NumPy's or CuPy's own class, which calls use directly."""
     return _BY_CLASS.get(type(array), EXCHANGED).is_view
 
 
@@ -44,7 +44,7 @@ def view_signatures(args: Sequence[Any]) -> list[Any]:
 
 
 def adapter_of(array: Any) -> Adapter:
-    """Return the adapter for an array. For other objects, its methods raise TypeError."""
+    """Return the adapter for an array. For an object that is no array, the adapter's methods raise TypeError."""
     kind = type(array)
     if (adapter := _BY_CLASS.get(kind)) is not None:
         return adapter
@@ -66,31 +66,37 @@ def _registered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
 
 
 def adopt(array: Any) -> tuple[Any, Device]:
-    """Return the view of an array, and its device. Raise TypeError for other objects.
+    """Return a NumPy or CuPy array over the memory of `array` (its view), and its device.
 
-    In a call (`in_order`), the view is ordered with other work on the array.
+    In the body of `in_order`, the call is also ordered with other work on the array. Raises TypeError if `array` is no array.
     """
     return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
 
 def adopt_output(out: Any) -> tuple[Any, Device]:
-    """Adopt an array to be written. Raise ValueError for a read-only array on a GPU."""
+    """Return a NumPy or CuPy array over the memory of `out`, and its device, like `adopt`.
+
+    Raises ValueError if `out` is a read-only array on a GPU.
+    """
     return adapter_of(out).output_view(out)
 
 
 def home_of(array: Any) -> Device:
-    """Return the device of an array. Raise TypeError for other objects."""
+    """Return the device of an array. Raises TypeError if `array` is no array."""
     return adapter_of(array).home(array)
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """Return a new packed NumPy or CuPy array. `like`: an array of the caller's library."""
+    """Return a new packed NumPy or CuPy array.
+
+    `like`: an array of the library to which `hand_back` will convert the new array; None for NumPy or CuPy.
+    """
     check_size(sizes, dtype)
     return (NUMPY if like is None else adapter_of(like)).memory(device, sizes, dtype)
 
 
 def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Raise ValueError if an array has too many bytes. Sizes of 0 count as 1, as in NumPy."""
+    """Raise ValueError if an array of this shape has more bytes than NumPy allows. Sizes of 0 count as 1, as in NumPy."""
     if prod(max(size, 1) for size in sizes) * dtype.itemsize > sys.maxsize:
         raise ValueError(
             f"the result has shape {tuple(sizes)} of {dtype}, but an array spans at most {sys.maxsize} bytes, where sizes of 0 "
@@ -99,7 +105,10 @@ def check_size(sizes: Sequence[int], dtype: np.dtype[Any]) -> None:
 
 
 def move(array: Any, source: Device, target: Device) -> Any:
-    """Return the array on another device, in order with both current streams. Raise TypeError for a type unknown to CuPy."""
+    """Return the array on device `target`. The copy is ordered with the current streams of both devices.
+
+    Raises TypeError if CuPy lacks the data type.
+    """
     if source == target:
         return array
     if source.on_gpu and target.on_gpu:
@@ -118,7 +127,10 @@ def move(array: Any, source: Device, target: Device) -> Any:
 
 
 def _from_gpu_to_gpu(array: Any, source: Device, target: Device) -> Any:
-    """Copy between GPUs. CuPy's own copy does not wait for the source GPU, and may reuse the source too early."""
+    """Copy an array from one GPU to another.
+
+    Replaces CuPy's own copy, which neither waits for the source GPU nor keeps the source until it has been read.
+    """
     cupy = require(target.index)
     if any(map(_captures, (target, source))):
         raise _no_copy(source, target)
@@ -159,7 +171,7 @@ def _captures(device: Device) -> bool:
 
 
 def fill_from(target: Any, device: Device, array: Any) -> None:
-    """Copy `array` into `target`, which has the same shape and device."""
+    """Copy the elements of `array` into `target`, which has the same shape and lies on the same device."""
     with device.current():
         target[...] = array
 
@@ -171,13 +183,15 @@ def _is_cupy(array: Any) -> bool:
 
 @contextmanager
 def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = None) -> Iterator[None]:
-    """Run the body as one call on one stream, in order with all other work on the arrays.
+    """Run the body as one call on one stream, ordered with all other work on the arrays.
 
-    The stream is `stream`, or PyTorch's if the first array is a tensor on a GPU, or else CuPy's. In the body, it is CuPy's
-    current stream, so copies and allocations are ordered with the kernel. A caller who passes `stream` must order it with
-    CuPy's stream.
-    `arrays`: inputs, then outputs or None. `device`: None for the device of the first array.
-    Raise TypeError for a wrong stream.
+    The call runs on `stream`. If it is None, the call runs on PyTorch's current stream if the first array is a tensor on a GPU,
+    or else on CuPy's. In the body, this stream is CuPy's current one, so copies and allocations are ordered with the kernel. If
+    you pass `stream`, order it with CuPy's stream yourself.
+
+    `arrays`: the inputs, then the outputs or None. `device`: the device of the call; None for the device of the first array.
+
+    Raises TypeError if `stream` is no stream of the device.
     """
     chosen = _chosen(arrays, stream, device)
     if chosen is None:
@@ -197,7 +211,7 @@ def in_order(arrays: Sequence[Any], stream: Any = None, device: Device | None = 
 
 
 def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[Device, int] | None:
-    """Return the device and stream for a call, or None for CuPy's current stream."""
+    """Return the device and the address of the stream on which a call runs, or None for CuPy's current stream."""
     first = arrays[0] if arrays else None
     if stream is not None:
         where = device or (home_of(first) if arrays else CPU)
@@ -213,7 +227,10 @@ def _chosen(arrays: Sequence[Any], stream: Any, device: Device | None) -> tuple[
 
 
 def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Return a function that calls `run` in order with other libraries' work on `arrays`. `views`: the adopted arrays."""
+    """Return a function that calls `run`, ordered with the work of other libraries on `arrays`.
+
+    `views`: the NumPy or CuPy arrays that `adopt` returned for `arrays`.
+    """
     adapters = [adapter_of(array) for array in arrays]
 
     def call(stream: Any = None) -> T:
@@ -227,12 +244,12 @@ def ordered_run(arrays: Sequence[Any], views: Sequence[Any], device: Device, run
 
 
 def hand_back(result: Any, like: Any) -> Any:
-    """Convert a view to the array type of `like`, if its library has `from_dlpack`."""
+    """Convert a NumPy or CuPy array to the class of `like`, if the library of `like` has `from_dlpack`."""
     return adapter_of(like).hand_back(result, like)
 
 
 def wait(array: Any, *, for_all: bool = False) -> None:
-    """Wait for the current stream of the array's GPU, or with `for_all` for all streams."""
+    """Wait for the current stream of the array's GPU. With `for_all`, wait for all its streams."""
     device = home_of(array)
     if device.on_gpu:
         with in_order([array]), device.current():

@@ -37,7 +37,7 @@ class Device:
 
     @property
     def memory(self) -> Device:
-        """The device that holds the arrays: the CPU for the reference backend."""
+        """The device whose memory holds the arrays. For the reference backend, this is the CPU."""
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
@@ -52,7 +52,7 @@ class Device:
 
 @lru_cache
 def _cupy_device_class(index: int) -> Any:
-    """Return CuPy's class Device, cached because asking the driver takes time."""
+    """Return CuPy's class Device. The result is cached, because asking the driver takes time."""
     from dmlgather.backends.cuda.driver import require
 
     return require(index).cuda.Device
@@ -65,7 +65,7 @@ LEGACY, PER_THREAD = 1, 2
 
 
 def processor() -> str:
-    """Return the processor's name, or else its architecture."""
+    """Return the name of this machine's processor, or else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -75,9 +75,9 @@ def processor() -> str:
 
 
 def stream_pointer(stream: Any, device: Device) -> int:
-    """Return the address of a stream, or 0 on the CPU. Raise TypeError for other objects.
+    """Return the address of a stream, or 0 on the CPU. None means CuPy's current stream.
 
-    None means CuPy's current stream.
+    Raises TypeError if `stream` is no stream of CUDA, or if there is a stream although the device is the CPU.
     """
     if not device.on_gpu:
         if stream is not None:

@@ -37,27 +37,30 @@ def signature_on(device: Device, array: Any) -> Signature:
 
 
 def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -> Signature:
-    """Return the signature of a packed array. `where`: its place."""
+    """Return the signature of a packed array with this shape.
+
+    `where`: the place of the array's memory (see `Signature`).
+    """
     return dtype, shape, tuple(step * dtype.itemsize for step in packed_strides(shape)), where
 
 
 def new_place(memory: Device) -> int:
-    """Return the place of a new array, which is writeable and aligned to 16 bytes."""
+    """Return the place (see `Signature`) of a new array in `memory`. A new array is writeable and aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 
 def device_of(signature: Signature) -> Device:
-    """Return the device of arrays with this signature."""
+    """Return the device that holds arrays with this signature."""
     return CPU if signature[3] < 0 else Device("cuda", signature[3] >> 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The address range of an array's elements. Arrays with one signature share it.
+    """The address range of an array's elements, relative to its pointer. Arrays with equal signatures have equal footprints.
 
-    `layout`: its offset counts from the element with the lowest address.
-    `start`: bytes from an array's pointer to the lowest address. It is negative if a stride is negative, else 0.
-    `misaligned`: on a GPU, the lowest address modulo 16. In host memory it is 0.
+    `layout`: the layout of the array. Its offset counts from the element with the lowest address.
+    `start`: the distance in bytes from the array's pointer to its lowest address: 0, or negative if a stride is negative.
+    `misaligned`: the lowest address modulo 16. In host memory it is 0.
     `whole`: True if `array.ravel()` has exactly the elements of the layout, in the order of memory.
     """
 
@@ -71,16 +74,16 @@ class Footprint:
 
     @property
     def end(self) -> int:
-        """Bytes from an array's pointer to the end of its memory."""
+        """The distance in bytes from the array's pointer to the end of its memory."""
         return self.start + self.layout.extent * self.dtype.itemsize
 
     @property
     def alignment(self) -> int:
-        """Largest power of two, at most 16, that divides the lowest address: 4 for 12, 16 for 0."""
+        """The largest power of two, at most 16, that divides the lowest address: 4 for 12, 16 for 0."""
         return self.misaligned & -self.misaligned or 16
 
     def flat(self, array: Any) -> NDArray[Any]:
-        """Return a host array's memory as one dimension, from the lowest address on."""
+        """Return the memory of a host array as a one-dimensional array that begins at the lowest address."""
         if self.whole:
             return array.ravel()  # type: ignore[no-any-return] # a view, because the array is packed
         extent = self.layout.extent
@@ -98,7 +101,10 @@ class Footprint:
 
 
 def logical(name: str, signature: Signature) -> Footprint:
-    """Return the footprint of arrays with their own strides. Raise ValueError for strides that split elements."""
+    """Return the footprint of arrays with this signature, whose strides the call uses.
+
+    Raises ValueError if a stride is not a multiple of the element size.
+    """
     dtype, shape, strides, where = signature
     itemsize, misaligned, writeable = dtype.itemsize, max(where, 0) & 15, where != READ_ONLY
     packed = packed_strides(shape)
@@ -116,7 +122,10 @@ def logical(name: str, signature: Signature) -> Footprint:
 
 
 def buffer(name: str, signature: Signature, layout: Layout, dtype: np.dtype[Any]) -> Footprint:
-    """Return the footprint of contiguous arrays, perhaps of type uint8, that hold a tensor."""
+    """Return the footprint of contiguous one-dimensional arrays that hold a tensor with this layout.
+
+    `dtype`: the data type of the tensor. The arrays may also have the type uint8.
+    """
     array_dtype, (size,), _, where = signature
     whole = (array_dtype, size) == (dtype, layout.extent)
     return Footprint(name, dtype, layout, 0, max(where, 0) & 15, where != READ_ONLY, whole)
@@ -146,7 +155,7 @@ def check_indices(indices: Sequence[Footprint]) -> None:
 
 
 class _Addresses:
-    """Stand-in for an array in NumPy's overlap solver, which reads no memory."""
+    """Addresses in the form of an array, for NumPy's overlap solver. The solver reads no memory."""
 
     def __init__(self, footprint: Footprint, pointer: int) -> None:
         layout, itemsize = footprint.layout, footprint.dtype.itemsize
@@ -160,7 +169,7 @@ class _Addresses:
 
 
 def share_memory(left: Footprint, left_pointer: int, right: Footprint, right_pointer: int) -> bool:
-    """Return True if two arrays share bytes, or if NumPy's overlap solver finds no answer."""
+    """Return True if two arrays share bytes, or if NumPy's overlap solver gives up."""
     if left_pointer + left.end <= right_pointer + right.start or right_pointer + right.end <= left_pointer + left.start:
         return False
     try:

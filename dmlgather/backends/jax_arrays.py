@@ -37,7 +37,10 @@ def is_concrete(array: Any) -> bool:
 
 
 def check_usable(array: Any) -> None:
-    """Raise TypeError unless an array holds numbers on one device, RuntimeError for a deleted one."""
+    """Raise an error for a JAX array that a call cannot use.
+
+    Raises TypeError if the array is traced, holds random keys, or is on several devices; RuntimeError if it is deleted.
+    """
     import jax
 
     if isinstance(array, jax.core.Tracer):
@@ -55,7 +58,7 @@ def check_usable(array: Any) -> None:
 
 
 class JaxArrays(ExchangedArrays):
-    """Adapter for JAX's arrays. Those in host memory have signatures."""
+    """Adapter for JAX's arrays. Only arrays in host memory have signatures."""
 
     def signature(self, array: Any) -> tuple[Hashable, ...] | None:
         devices = () if array.is_deleted() else tuple(array.devices())
@@ -97,7 +100,10 @@ class JaxArrays(ExchangedArrays):
         return super().memory(device, sizes, dtype) if device.on_gpu else aligned(sizes, dtype)
 
     def hand_back(self, result: Any, like: Any) -> Any:
-        """Convert a view. JAX copies types under one byte, and memory with less than `ALIGNMENT`."""
+        """Convert a NumPy or CuPy array to a JAX array.
+
+        JAX copies it if its data type has less than 8 bits, or if its memory is not aligned to `ALIGNMENT` bytes.
+        """
         import jax
 
         (device,) = like.devices()

@@ -11,12 +11,12 @@ from dmlgather.wording import alternatives, amount
 
 
 class TooLargeError(MemoryError):
-    """Error of a command or call that needs more memory than is free or allowed."""
+    """Raised if a command or call needs more memory than is free or allowed."""
 
 
 @dataclass(frozen=True)
 class MemoryShare:
-    """Memory that a command or call needs on a device. `purpose`: for example "cpu: 3 resources"."""
+    """Memory that a command or call needs on a device, and its purpose, such as "cpu: 3 resources"."""
 
     device: Device
     bytes: int
@@ -27,7 +27,7 @@ class MemoryShare:
 
 
 def check_memory(subject: str, shares: Iterable[MemoryShare], limit: int | None, remedies: Sequence[str]) -> None:
-    """Raise TooLargeError if `shares` exceed a device's free memory, or `limit` bytes of host memory."""
+    """Raise TooLargeError if `shares` need more than a device's free memory, or more than `limit` bytes of host memory."""
     by_device: dict[Device, list[MemoryShare]] = {}
     for share in shares:
         by_device.setdefault(share.device, []).append(share)

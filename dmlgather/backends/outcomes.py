@@ -15,7 +15,11 @@ from dmlgather.plan import IndexPlan, Layout, coordinates
 
 @dataclass(frozen=True, slots=True)
 class BadIndex:
-    """The first bad index of a run. `offset`: in elements. `overwritten`: it was written again after the run."""
+    """The first bad index of a run.
+
+    `offset`: the position of the index in the index buffer, in elements. `value`: its value now. `lookup`: the number of the
+    lookup that reads it. `overwritten`: True if the index was overwritten after the run, so that its value is valid now.
+    """
 
     offset: int
     value: int
@@ -26,7 +30,10 @@ class BadIndex:
 def out_of_range(
     where: str, value: int, axis: int, limit: int, wrap: int, *, window: int = 1, overwritten: bool = False
 ) -> IndexError:
-    """Return the IndexError for a bad index. `window`: number of elements that it reads."""
+    """Return the IndexError for a bad index.
+
+    `where`: the index array and the position of the index. `window`: the number of elements that the index selects.
+    """
     valid = f"{-wrap} … {limit - 1}" if limit else "none (the axis has size 0)"
     fault = f"was out of range (it is {value} by now)" if overwritten else f"= {value} is out of range"
     place = f"axis {axis} of size {limit + window - 1}"
@@ -36,21 +43,21 @@ def out_of_range(
 
 @dataclass(slots=True, eq=False)
 class Outcome(ABC):
-    """The result of a run under RAISE. It keeps the index array alive, to read the bad index."""
+    """The outcome of a run under RAISE: was an index bad? It keeps the index array alive, to read a bad index."""
 
     plan: IndexPlan
     indices: Footprint
 
     @abstractmethod
     def offset(self) -> int | None:
-        """Return the smallest offset of a bad index, or None. Wait for a GPU."""
+        """Return the smallest offset of a bad index, or None. On a GPU, wait until the run has finished."""
 
     @abstractmethod
     def value(self, offset: int) -> int:
-        """Return the index at `offset`, which may have been overwritten after the run."""
+        """Return the current value of the index at `offset`. It may have changed after the run."""
 
     def bad_index(self) -> BadIndex | None:
-        """Return the first bad index, or None. Wait for a GPU."""
+        """Return the first bad index, or None. On a GPU, wait until the run has finished."""
         offset, plan = self.offset(), self.plan
         if offset is None:
             return None
@@ -67,7 +74,11 @@ class Outcome(ABC):
         return BadIndex(offset, value, reading[0], overwritten=True)
 
     def raise_for_bad_index(self, name: str, axes: Sequence[int], windows: Sequence[int] = ()) -> None:
-        """Raise IndexError if an index was out of range. `axes`, `windows`: one item for each lookup."""
+        """Raise IndexError if an index was out of range.
+
+        `name`: the name of the index array in the message. `axes`: for each lookup, the axis that it indexes.
+        `windows`: for each lookup, the number of elements that an index selects; empty if it is always 1.
+        """
         bad = self.bad_index()
         if bad is None:
             return
@@ -81,7 +92,7 @@ class Outcome(ABC):
 
 @dataclass(slots=True, eq=False)
 class HostOutcome(Outcome):
-    """The result of a run on the host that read a bad index."""
+    """The outcome of a run on the CPU that found a bad index."""
 
     flat: NDArray[Any]
     bad_offset: int
@@ -95,10 +106,11 @@ class HostOutcome(Outcome):
 
 @dataclass(slots=True, eq=False)
 class DeviceOutcome(Outcome):
-    """The result of a run on a GPU.
+    """The outcome of a run on a GPU, which may still be running.
 
-    `pointer`: address of the index buffer. `keep`: the owner of its memory. `word`: GPU memory that receives the offset of a
-    bad index (`BadWord`). `bad_offset`: None if nobody has waited for it.
+    `pointer`: the address of the index buffer. `keep`: the object that owns the memory of the indices.
+    `word`: the GPU memory that receives the offset of a bad index (`BadWord`).
+    `bad_offset`: the offset of a bad index if it is known already, else None.
     """
 
     pointer: int

@@ -31,9 +31,9 @@ CALLS_KEPT = 256
 
 
 class PreparedCall(ABC):
-    """A program that is ready to run on any arrays with certain signatures. It is thread-safe and holds no array.
+    """A program that can run on all arrays with certain signatures. It is thread-safe and holds no array.
 
-    Its methods take *views*: NumPy or CuPy arrays in the memory of `device`, inputs first.
+    Its methods take NumPy or CuPy arrays in the memory of `device`: the inputs first, then the output.
     """
 
     def __init__(self, device: Device, program: Any, plan: IndexPlan, inputs: Sequence[Footprint], out: Footprint) -> None:
@@ -51,11 +51,12 @@ class PreparedCall(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], out: Any, stream: Any = None, *, wait: bool = False) -> Outcome | None:
-        """Run on views. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
+        """Run on NumPy or CuPy arrays. On a GPU, launch on `stream` (None: CuPy's current stream) without waiting.
 
-        Under RAISE, return an outcome: on a GPU always, else only if an index is bad. With `wait`, wait for the GPU, and return
-        an outcome only if an index is bad.
-        Raise ValueError if `out` overlaps an input, and TypeError for a wrong stream.
+        Returns None if the policy is not RAISE. Under RAISE, a run on a GPU returns an outcome, which tells later if an index
+        was bad. A run on the CPU, or with `wait`, has finished already. It returns an outcome only if an index was bad.
+
+        Raises ValueError if `out` overlaps an input, and TypeError if `stream` is no stream of the device.
         """
 
     run_at: RunAt
@@ -67,14 +68,17 @@ class PreparedCall(ABC):
 
     @abstractmethod
     def bind(self, inputs: Sequence[Any], out: Any) -> BoundRun:
-        """Return a function that repeats `run` on these arrays, and keeps their memory alive.
+        """Return a function that runs again on these arrays at each call. The function keeps their memory alive.
 
-        On a GPU, it only launches, so a CUDA graph can capture it. Its outcomes report only its own launches. Raise ValueError
-        like `run`.
+        On a GPU, the function only launches, so a CUDA graph can capture it. Its outcomes report only its own launches. Raises
+        ValueError if `out` overlaps an input.
         """
 
     def fast_path(self, args: Sequence[Any]) -> FastPath | None:
-        """Return the fast path for arrays like `args` (inputs first), or None."""
+        """Return a function that runs this call on arrays like `args` faster than `run`, or None.
+
+        The function checks the signatures itself. `args`: the inputs, then the output.
+        """
         if len({*map(type, args)}) > 1:
             return None
         adapter = arrays.adapter_of(args[0])
@@ -83,15 +87,21 @@ class PreparedCall(ABC):
         return self._fast_paths[adapter]
 
     def fast_path_on(self, adapter: Adapter, args: Sequence[Any]) -> FastPath | None:
-        """Return a new fast path for arrays of one library, or None."""
+        """Make the function of `fast_path` for arrays of one library. Return None if there is none."""
         return adapter.fast_path(self, args)
 
     def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
-        """Return a function that repeats the call. Its caller must compare signatures."""
+        """Return a function that repeats the call on other arrays.
+
+        The code that calls this function must first check the signatures of the arrays. `adapters`: the adapter of each array.
+        """
         return adapters[0].repeater(self, adapters)
 
     def _lowest(self, pointers: Sequence[int], out: int) -> tuple[int, int, int]:
-        """Return the lowest addresses of data, indices and output. Raise ValueError for an overlap."""
+        """Return the lowest addresses of data, indices and output.
+
+        `pointers`: the addresses of the inputs. Raises ValueError if the output overlaps an input.
+        """
         data_start, data_bytes, index_start, index_bytes, out_start, out_end = self._starts
         low, high = out + out_start, out + out_end
         data, indices = pointers[0] + data_start, 0
@@ -181,7 +191,10 @@ class HostCall(PreparedCall):
         return self.repeat_on_views if all(adapter is NUMPY for adapter in adapters) else super().repeater(adapters)
 
     def repeat_on_views(self, args: Sequence[Any]) -> Any:
-        """Repeat the call on NumPy arrays: inputs, then `out` or None."""
+        """Repeat the call on NumPy arrays, and return the output. `args`: the inputs, then `out` or None.
+
+        Returns None if the call must raise an error.
+        """
         *inputs, out = args
         if out is None:
             out = np.empty(self.shape, inputs[0].dtype)
@@ -212,7 +225,10 @@ class DeviceCall(PreparedCall):
     def launch(
         self, pointers: Sequence[int], out: int, stream: Any = None, keep: Any = None, *, wait: bool = False
     ) -> Outcome | None:
-        """Run on addresses. `keep`: the owner of the indices' memory."""
+        """Run on arrays at these addresses, like `run`.
+
+        `pointers`: the addresses of the inputs. `keep`: the object that owns the memory of the indices.
+        """
         data, indices, target = self._lowest(pointers, out)
         program = self._program
         where = program.current_stream() if stream is None else self._pointer_of(stream)
@@ -290,10 +306,12 @@ def prepare_call(
     *,
     own_words: bool = False,
 ) -> PreparedCall:
-    """Prepare an operator for arrays with these footprints. Raise ValueError if they cannot be used.
+    """Prepare an operator for arrays with these footprints.
 
-    `own_words`: True if outcomes must report only this call. Otherwise, on a GPU, all calls of one plan and stream share the
-    word for a bad index.
+    `own_words`: on a GPU, False lets all calls of a plan on one stream share the memory that receives a bad index. True makes
+    outcomes report only this call.
+
+    Raises ValueError if the arrays cannot be used, such as a read-only output.
     """
     check_output(out)
     alignment = 16
@@ -308,7 +326,7 @@ def prepare_call(
 
 
 def prepare_program(plan: IndexPlan, device: Device, alignment: int = 16) -> Any:
-    """Return the cached program for a plan. `alignment`: of all pointers, in bytes."""
+    """Return the program for a plan from a cache. `alignment`: the alignment of all pointers, in bytes."""
     plan.check_limits()
     if device.on_gpu:
         return _device_program(plan, device.index, alignment)
@@ -326,13 +344,13 @@ def _device_program(plan: IndexPlan, number: int, alignment: int) -> Any:
 
 @lru_cache(PROGRAMS_KEPT)
 def _host_program(plan: IndexPlan, device: Device, *_settings: Any) -> Any:
-    """Return the cached program. `_settings` are only part of the key."""
+    """Return the program for the CPU or the reference backend from a cache. `_settings` are only part of the cache's key."""
     from dmlgather.backends import cpu, reference
 
     return (reference if device.kind == "reference" else cpu).prepare(plan)
 
 
 def forget_programs() -> None:
-    """Clear the caches of programs, for tests."""
+    """Clear the caches of programs. Only tests call it."""
     _device_program.cache_clear()
     _host_program.cache_clear()

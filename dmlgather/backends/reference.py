@@ -33,7 +33,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Report the progress of every run in the `with` statement."""
+    """In the body, call `watcher` with the progress of every run of the reference backend."""
     before = _watcher.set(watcher)
     try:
         yield
@@ -42,9 +42,9 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-    """Execute `plan` over three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
+    """Execute `plan` on three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
 
-    Elements of `data` and `out` have `plan.element_bytes` bytes. If an index is bad under RAISE, the output is not written.
+    The elements of `data` and `out` have `plan.element_bytes` bytes. If an index is bad under RAISE, the output is not written.
     """
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:
@@ -71,14 +71,14 @@ def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class ReferenceProgram:
-    """A plan with the same methods as the programs of the other backends."""
+    """A plan for the reference backend. It has the methods of the other backends' programs."""
 
     plan: IndexPlan
 
     launch: ClassVar[None] = None  # this backend takes arrays, not addresses
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan, like the function `run`."""
+        """Execute the plan, like the function `run` of this module."""
         return run(self.plan, data, indices, out)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
@@ -108,7 +108,7 @@ def _values(indices: NDArray[Any] | None, offset: NDArray[Any]) -> NDArray[Any]:
 
 
 def _elements(data: NDArray[Any] | range, source: NDArray[Any]) -> NDArray[Any]:
-    """Return data[source]. `data` may be a range with more items than any array could have."""
+    """Return data[source]. Unlike an array, `data` may be a range with more items than memory can hold."""
     if isinstance(data, range):
         return np.asarray(np.frompyfunc(data.__getitem__, 1, 1)(source))
     return data[_places(source)]
@@ -118,7 +118,7 @@ Elements = TypeVar("Elements", NDArray[Any], NDArray[Any] | range)
 
 
 def _words(elements: Elements) -> Elements:
-    """Return a view with a type that NumPy copies bit by bit. NumPy would convert the byte 2 in a bool array to 1."""
+    """View the elements as a data type that NumPy copies bit by bit. As bool, NumPy would change the byte 2 to 1."""
     if isinstance(elements, range) or elements.dtype.hasobject:
         return elements
     size = elements.dtype.itemsize
@@ -131,13 +131,13 @@ def _places(address: NDArray[Any]) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class _Coordinates:
-    """Coordinates of all elements in a block. `integer`: int64, or `object` for Python's integers."""
+    """The coordinates of all elements of a block. `integer`: the type for addresses, as `_integer` returns it."""
 
     of: Sequence[int | NDArray[Any]]
     integer: type
 
     def address(self, offset: int, strides: Sequence[int]) -> NDArray[Any]:
-        """Return the address of each element, with size 1 along dimensions of stride 0."""
+        """Return the address of each element. The result has size 1 along dimensions with stride 0."""
         address: NDArray[Any] = np.array([offset], self.integer)
         # Innermost dimension first: NumPy's inner loops are longer then.
         for coordinate, stride in zip(reversed(self.of), reversed(strides), strict=True):
@@ -147,7 +147,10 @@ class _Coordinates:
 
 
 def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
-    """Yield the coordinates of `shape` in row-major order, at most BLOCK at a time, and call the watcher."""
+    """Yield the coordinates of an array of this shape in row-major order, at most BLOCK at a time.
+
+    Also calls the function that `watched` has set.
+    """
     steps, room = list[int](), BLOCK
     for size in reversed(shape):
         steps.insert(0, max(min(size, room), 1))
@@ -172,11 +175,10 @@ def _blocks(plan: IndexPlan, shape: Sequence[int]) -> Iterator[_Coordinates]:
 
 
 def _integer(plan: IndexPlan) -> type:
-    """Return int64 if it holds every number of the plan, else `object`, for Python's integers.
+    """Return int64 if it holds every number of the plan, else `object` (Python's integers).
 
-    Then int64 also holds all sums and products. The plan has proven that offset + o·strides + Σ v·in_stride stays inside the
-    extent for all coordinates o and clamped values v, also if some of them are 0. So no term of the sum is larger than the
-    extent.
+    No sum or product overflows either: a valid plan reaches no address outside of its buffers, so no term of an address is
+    larger than the extent of a buffer.
     """
     numbers = [plan.in_extent, plan.index_extent, plan.out_extent, *plan.in_strides, *plan.out_strides]
     for lookup in plan.lookups:

@@ -34,11 +34,11 @@ class Kept:
         self._registered = False
 
     def __len__(self) -> int:
-        """Return the number of calls that still have arrays here."""
+        """Return the number of calls that have not run yet and whose arrays are kept."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
-        """Keep arrays until `event` is done. Drop the arrays of all events that are done."""
+        """Keep these arrays until `event` is done. Drop the arrays of all events that are done already."""
         with self._lock:
             self._queues.setdefault(key, deque()).append((event, views))
             if not self._registered:  # late, so that `finish` runs before the libraries' own exit functions
@@ -78,10 +78,10 @@ KEPT = Kept()
 
 
 class StreamOrder:
-    """The work left for the end of a call. Keys are GPU numbers.
+    """The work that is left for the end of a call. Both attributes are dicts with GPU numbers as keys.
 
-    `followers`: streams that must wait for the call, as (number of its GPU, address). `views`: arrays to keep until the call
-    has run.
+    `followers`: the streams that must wait for the call, as (number of the stream's GPU, address of the stream).
+    `views`: the arrays to keep until the call has run.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class StreamOrder:
         self.views: defaultdict[int, list[Any]] = defaultdict(list)
 
     def end(self) -> None:
-        """Make the followers wait for the call, and keep the arrays until it has run."""
+        """Make all `followers` wait for the call, and keep the arrays in `views` until it has run."""
         for number in {*self.followers, *self.views}:
             current_stream = current(number)
             if is_capturing(number, current_stream):
@@ -111,7 +111,10 @@ _this_thread = _Threads()
 
 @contextmanager
 def ordered_call(*, within: bool = False) -> Iterator[None]:
-    """Run the body as one call, for `order_with` and `keep`. `within`: join the thread's current call."""
+    """Treat the body as one call: at its end, do what `order_with` and `keep` have left to do.
+
+    `within`: if this thread is in such a call already, join it.
+    """
     if within and _this_thread.order is not None:
         yield
         return
@@ -126,7 +129,7 @@ def ordered_call(*, within: bool = False) -> Iterator[None]:
 
 @contextmanager
 def on_stream(pointer: int, device: Device) -> Iterator[None]:
-    """Make the stream at an address CuPy's current stream."""
+    """In the body, make the stream at this address CuPy's current stream."""
     import cupy
 
     with device.current(), cupy.cuda.Stream.from_external(_CudaStream(pointer)):
@@ -154,11 +157,11 @@ def is_capturing(number: int, stream: int) -> bool:
 
 
 def order_with(number: int, stream: int, owner: int | None = None) -> bool:
-    """Order `stream` with CuPy's current stream of GPU `number`. Return False if they are the same.
+    """Order CuPy's current stream of GPU `number` with `stream`, in both directions. Return False if they are the same stream.
 
     The current stream waits for `stream` now. At the end of this thread's call, `stream` waits for the current stream. During a
-    graph capture, no stream waits, because the code that launches the graph must order it. `owner`: the GPU of `stream`; None
-    for `number`.
+    graph capture, neither waits: the code that launches the graph must order the streams.
+    `owner`: the number of the GPU that `stream` belongs to; None for `number`.
     """
     current_stream, owner = current(number), number if owner is None else owner
     if owner == number and is_same(current_stream, stream):
@@ -171,7 +174,7 @@ def order_with(number: int, stream: int, owner: int | None = None) -> bool:
 
 
 def keep(number: int, view: Any) -> None:
-    """Keep an array on GPU `number` until this thread's call has run."""
+    """Keep the memory of an array on GPU `number` alive until this thread's call has run."""
     if _this_thread.order is not None:
         _this_thread.order.views[number].append(view)
 
@@ -194,7 +197,10 @@ def _wait(number: int, stream: int, event: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _CudaStream:
-    """A stream's address with CUDA's stream protocol. CuPy's DLPack may read stream 0 as the thread's own."""
+    """A stream's address with CUDA's stream protocol.
+
+    Address 0 becomes `LEGACY`, because CuPy may take 0 for the thread's own stream.
+    """
 
     pointer: int
 

@@ -43,7 +43,10 @@ def current_stream(number: int) -> int:
 
 
 def used_on(tensor: Any, stream: int) -> bool:
-    """Record that a stream uses a tensor. Return False for cudaStreamPerThread, which PyTorch cannot record."""
+    """Tell PyTorch that a stream uses a tensor, so that PyTorch does not reuse its memory too early.
+
+    Returns False for cudaStreamPerThread, for which PyTorch cannot record this.
+    """
     cuda = sys.modules["torch"].cuda
     if stream == PER_THREAD:
         return False
@@ -62,7 +65,7 @@ def plain(tensor: Any) -> Any:
 
 
 def check_written(tensor: Any) -> None:
-    """Raise the errors of `plain`, and RuntimeError for a conjugate or negative view."""
+    """Raise an error if a tensor cannot be written: RuntimeError for a conjugate or negative view, else as `plain`."""
     _check(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise RuntimeError("out is a conjugate or negative view, which cannot be written: pass a new tensor")
@@ -94,13 +97,13 @@ def _has_elements(tensor: Any) -> bool:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Return True for PyTorch's own classes. Others, such as traced tensors, behave differently."""
+    """Return True if the tensor has one of PyTorch's own classes. Other tensors, such as traced ones, behave differently."""
     torch = sys.modules["torch"]
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
 def bits(tensor: Any) -> Any:
-    """Return the tensor, viewed as integers if NumPy lacks its data type, such as bfloat16."""
+    """Return the tensor. If NumPy lacks its data type, such as bfloat16, return a view of the tensor as integers."""
     torch = sys.modules["torch"]
     if hasattr(np, str(tensor.dtype).removeprefix("torch.")):
         return tensor
@@ -108,7 +111,7 @@ def bits(tensor: Any) -> Any:
 
 
 def host_view(tensor: Any) -> NDArray[Any] | None:
-    """Return a NumPy array over a tensor's memory, or None if `tensor.numpy()` makes none."""
+    """Return a NumPy array over a tensor's memory, or None if `tensor.numpy()` cannot make one without a copy."""
     torch = sys.modules.get("torch")
     if torch is None or type(tensor) is not torch.Tensor:
         return None
@@ -120,7 +123,7 @@ def host_view(tensor: Any) -> NDArray[Any] | None:
 
 
 def storage(tensor: Any) -> Any:
-    """Return the whole memory of a tensor as one dimension. Raise the errors of `plain`."""
+    """Return all memory of a tensor as a one-dimensional tensor. Raises the errors of `plain`."""
     _check(tensor)
     return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.dtype.itemsize,), (1,), 0)
 
@@ -162,7 +165,7 @@ class TorchTensors(ExchangedArrays):
         return self.view(out)
 
     def home(self, array: Any) -> Device:
-        """Return the device of a tensor. The result is wrong for tensors that `view` refuses."""
+        """Return the device of a tensor. The result means nothing for tensors that `view` refuses."""
         place = array.device
         return Device("cuda", place.index) if place.type == "cuda" else CPU
 
@@ -174,12 +177,15 @@ class TorchTensors(ExchangedArrays):
         return None if array.is_cpu or (number := gpu_of(array)) is None else current_stream(number)
 
     def empty(self, like: Any, sizes: Sequence[int]) -> Any | None:
-        """Return a new packed tensor, or None while PyTorch traces, because traced tensors have no elements."""
+        """Return a new packed tensor. Returns None while PyTorch traces, because traced tensors have no elements."""
         out = empty(like, sizes)
         return out if type(out) is type(like) else None
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        """Return the fast path. In host memory, it uses NumPy arrays over the same memory."""
+        """Return a function that checks tensors and runs `call` on them, faster than the general code.
+
+        In host memory, it uses NumPy arrays over the tensors' memory.
+        """
         on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:
             return super().fast_path(call, arrays)
@@ -216,9 +222,9 @@ class TorchTensors(ExchangedArrays):
 
 
 class _InOrder:
-    """A GPU tensor that exports itself through DLPack without a wait between streams.
+    """A tensor on a GPU that exports itself through DLPack without a wait between streams.
 
-    PyTorch refuses to order cudaStreamPerThread, so `TorchTensors.order` orders the streams instead.
+    PyTorch cannot make its stream wait for cudaStreamPerThread. So `TorchTensors.order` orders the streams instead.
     """
 
     def __init__(self, tensor: Any) -> None:

@@ -6,7 +6,7 @@ from dmlgather.plan import IndexPlan
 
 
 def prepare(plan: IndexPlan) -> CpuProgram:
-    """Return the program for a plan in any form."""
+    """Return the program for a plan. The plan need not be canonical."""
     return CpuProgram(plan, engine.load())
 
 

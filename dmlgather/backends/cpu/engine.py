@@ -39,7 +39,10 @@ class Engine:
     """The shared library of the compiled engine."""
 
     def __init__(self, path: Path) -> None:
-        """Raise OSError for another platform or interface, AttributeError if a function is missing."""
+        """Load the library.
+
+        Raises OSError if it is for another platform or has another interface, and AttributeError if it lacks a function.
+        """
         # Functions of a CDLL release the interpreter lock while they run; those of a PyDLL hold it.
         releasing, holding = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         pointer, number = ctypes.c_void_p, ctypes.c_int64
@@ -63,7 +66,7 @@ class Engine:
         """Function that makes a fast path. None if array objects have unexpected fields."""
 
     def prepare(self, plan: IndexPlan, threads: int = 0, block_units: int = 0, loops: str = "") -> EngineProgram:
-        """Return the program for a canonical plan. Raise ValueError if the engine refuses it."""
+        """Prepare a canonical plan. Raises ValueError if the engine refuses it, such as for a missing instruction set."""
         host.threads()  # raises for a wrong DMLGATHER_NUM_THREADS; the engine would ignore the value
         words = array("q", _words(plan, threads, block_units, LOOPS.index(loops)))
         program = self._prepare(words.buffer_info()[0], len(words))
@@ -77,8 +80,8 @@ class Engine:
 class EngineProgram:
     """A plan prepared by the engine. It is immutable and thread-safe.
 
-    `launch`: function that executes the plan at the lowest addresses of data, indices and output. It returns the offset of a
-    bad index under RAISE, else -1. The caller must keep the memory alive.
+    `launch`: function that takes the lowest addresses of data, indices and output, and executes the plan. It returns the
+    smallest offset of a bad index under RAISE, else -1. The caller must keep the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -87,7 +90,10 @@ class EngineProgram:
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
-        """Return a function that runs the plan and keeps the arrays alive. It returns None, or the offset of a bad index."""
+        """Return a function that runs the plan on these arrays, and keeps them alive.
+
+        The function returns None, or under RAISE the smallest offset of a bad index.
+        """
         call = _BoundCall(self._handle.value, address_of(data), 0 if indices is None else address_of(indices), address_of(out))
         call.owners = (self._handle, data, indices, out)
         argument = ctypes.byref(call)  # keeps `call` alive
@@ -99,7 +105,7 @@ class EngineProgram:
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
         """Return a builtin function that runs the plan on arrays with these signatures, or None.
 
-        `spans`: for each array, the bytes from its pointer to its lowest address, and to its end.
+        `spans`: for each array, the distance in bytes from its pointer to its lowest address, and to its end.
         """
         if self._engine.fast_path is None:
             return None
@@ -115,7 +121,7 @@ class EngineProgram:
         return self._engine.fast_path(record)
 
     def describe(self) -> str:
-        """Return a text for `explain`."""
+        """Return the engine's description of the prepared plan, for `explain`."""
         return str(self._engine.text(self._handle), "ascii")
 
 
@@ -127,32 +133,35 @@ class _Handle(ctypes.c_void_p):
 
 
 class _BoundCall(ctypes.Structure):
-    """The C struct `bound_call`. `owners` keep the memory alive."""
+    """The arguments of a bound call: the C struct `bound_call`. `owners`: the objects that own the memory."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("program", "data", "indices", "out"))
     owners: tuple[Any, ...]
 
 
 class _FastPathRecord(bytes):
-    """The C struct `fast_path`. `owners` keep the memory alive."""
+    """The data of a fast path: the C struct `fast_path`. `owners`: the objects that must stay alive."""
 
     owners: tuple[Engine, _Handle, list[np.dtype[Any]]]
 
 
 class _PythonFunctions(ctypes.Structure):
-    """The C struct `python_functions`."""
+    """Addresses of Python's C functions that the engine calls: the C struct `python_functions`."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("array_type", "bytes_of", "truth", "unlock", "lock"))
 
 
 class _Method(ctypes.Structure):
-    """PyMethodDef of Python's C API."""
+    """A builtin function's definition: PyMethodDef of Python's C API."""
 
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def _fast_path_maker(library: ctypes.CDLL) -> Callable[[_FastPathRecord], FastPath]:
-    """Return a function that makes fast paths: builtin functions, because functions of ctypes take no array objects."""
+    """Return a function that makes fast paths.
+
+    A fast path is a builtin function, because a function of ctypes cannot take array objects.
+    """
     names = ("PyBytes_AsString", "PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread")
     addresses = (ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names)
     use: Any = library["dmlgather_use"]
@@ -175,7 +184,7 @@ def _words(plan: IndexPlan, *options: int) -> list[int]:
 
 
 def load() -> Engine | None:
-    """Return the engine, or None if there is none. Raise SettingError like `host.is_pure`."""
+    """Return the compiled engine, or None if there is none. Raises SettingError if DMLGATHER_PURE has a wrong value."""
     return _load(host.is_pure(), LIBRARY)[0]
 
 
@@ -210,8 +219,8 @@ def _load(pure: bool, path: Path) -> tuple[Engine | None, str]:
 def _absent(name: str) -> str:
     """Return a sentence that says why there is no engine, and how to get it.
 
-    A checkout has an engine only after an editable install. Python started in the checkout imports the checkout, even if a
-    wheel is installed.
+    A checkout has an engine only after an editable install. If Python runs in a checkout, it imports the checkout, even if a
+    wheel is installed. The sentence tells these cases apart.
     """
     package = Path(__file__).parents[2]
     lacking = f"the dmlgather that Python has imported, {package}, has no compiled engine ({name}): "

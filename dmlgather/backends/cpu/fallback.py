@@ -26,20 +26,24 @@ BoundCall = Callable[[], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The arrays of one call: bytes, or Python references, which NumPy must count."""
+    """The arrays of one call. They hold bytes, or Python references, whose counts NumPy must update."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
     out: NDArray[Any]
 
     def dtype(self, plain: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the data type of a unit: `plain`, or the arrays' own type for references."""
+        """Return `plain`, the data type for a unit of bytes. For Python references, return the arrays' own data type."""
         return self.data.dtype if self.data.dtype.hasobject else plain
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A way to execute plans by NumPy. The integer argument of its functions is the number of units in a block."""
+    """One way to execute a plan by NumPy.
+
+    `why`: the reason to choose it, as `explain` prints it. `when`: function that returns True if it can execute a plan.
+    `bind`: function that makes the call. Both functions take the plan, and the largest number of units in a block.
+    """
 
     name: str
     why: str
@@ -54,7 +58,7 @@ class NumpyProgram:
         self._plan, self._block = canonical, block or BLOCK
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> BoundCall:
-        """Return a function that executes the plan on these buffers. `CpuProgram` has checked them."""
+        """Return a function that executes the plan on these buffers. The caller has checked the buffers."""
         if data.dtype.hasobject:
             geometry, buffers = self._references, Buffers(data, indices, out)
         else:
@@ -62,7 +66,7 @@ class NumpyProgram:
         return self._recipe(geometry).bind(geometry, self._block, buffers)
 
     def describe(self) -> str:
-        """Return a text for `explain`."""
+        """Return the text for `explain`: the chosen recipe, the reason for it, and the units that it moves."""
         recipe, geometry = self._recipe(self._bytes), self._bytes
         moved = f"{list(geometry.shape)} units of {counted(geometry.unit, 'byte')}" if not self._plan.empty else "nothing"
         return f"{recipe.name}: {recipe.why}; moves {moved}"
@@ -133,7 +137,10 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
 
 
 def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
-    """Call `move` for each block. Under RAISE, stop moving at a bad index, and return the smallest bad offset."""
+    """Call `move` for each block of units. Return None, or under RAISE the smallest offset of a bad index.
+
+    After the first bad index, blocks are checked but not moved.
+    """
     smallest: int | None = None
     for box in boxes(addresses.shape, sizes):
         resolved = addresses.of(box)

@@ -22,10 +22,11 @@ WORDS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """A canonical plan as a copy of units. Strides, offsets, `unit` and each lookup's `in_stride` are in bytes.
+    """A canonical plan, expressed as a copy of *units*: pieces of bytes that NumPy moves as one item.
 
-    `shape`: number of units along each dimension; at least one dimension. `reads`: False if the plan only writes the fill
-    value.
+    Strides, offsets, `unit` and each lookup's `in_stride` are in bytes.
+    `shape`: the number of units along each dimension. There is at least one dimension.
+    `reads`: False if the plan reads no input, because it only writes the fill value.
     """
 
     shape: tuple[int, ...]
@@ -41,7 +42,7 @@ class Geometry:
 
     @classmethod
     def of(cls, plan: IndexPlan, longest: int) -> Geometry:
-        """Return the geometry of a canonical plan. `longest`: most bytes of a unit. With 0, elements are units."""
+        """Return the geometry of a canonical plan. `longest`: the largest unit in bytes; 0 to keep single elements."""
         # An empty plan with lookups has a leading dimension of size 0. Its other dimensions are those of the indices to check.
         kept = slice(1 if plan.empty and plan.lookups else 0, None)
         size = plan.element_bytes
@@ -63,7 +64,10 @@ class Geometry:
         return elements._joined(longest) if longest and elements.reads else elements
 
     def _joined(self, longest: int) -> Geometry:
-        """Join each innermost contiguous run to one unit, or to words if it is too long."""
+        """Join each innermost contiguous run of elements to one unit.
+
+        If a run has more than `longest` bytes, it becomes several units of up to 8 bytes instead.
+        """
         if not self.out_strides[-1] == self.unit == self.in_strides[-1] or self.moves(self.rank - 1):
             return self
         run = self.unit * self.shape[-1]
@@ -80,22 +84,25 @@ class Geometry:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @cached_property
     def item(self) -> np.dtype[np.void]:
-        """Opaque data type of a unit, such as `V12`. It needs no alignment."""
+        """The opaque data type of a unit, such as `V12`. It needs no alignment."""
         return np.dtype(f"V{self.unit}")
 
     @cached_property
     def word(self) -> np.dtype[np.generic]:
-        """Data type for copies of units. NumPy copies integers faster than opaque items."""
+        """The data type with which to copy units: an integer if possible, because NumPy copies integers faster."""
         return np.dtype(f"u{self.unit}") if self.unit in WORDS else self.item
 
     @cached_property
     def pitch(self) -> int:
-        """Distance in bytes of possible sources. It is less than `unit` if units can overlap, as in sliding windows."""
+        """The distance in bytes between possible addresses of a unit in the input.
+
+        It is less than `unit` if units can overlap, as in sliding windows.
+        """
         step = gcd(*self.in_strides, *(lookup.in_stride for lookup in self.lookups))
         return self.unit if step % self.unit == 0 else step
 
@@ -105,12 +112,12 @@ class Geometry:
 
     @cached_property
     def still(self) -> int:
-        """Number of leading dimensions up to the last one along which an index changes."""
+        """The number of leading dimensions that contain all dimensions along which an index changes."""
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property
     def slice_bytes(self) -> int:
-        """Bytes of all units that have the same indices."""
+        """The bytes of all units that are copied with the same indices."""
         return self.unit * prod(self.shape[self.still :])
 
     def target(self, out: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -118,12 +125,15 @@ class Geometry:
         return np.ndarray(self.shape, dtype, out, self.out_offset, self.out_strides)
 
     def window(self, data: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, NDArray[Any]]:
-        """Return the lowest offset that the plan can read, and the units from there on, `pitch` bytes apart."""
+        """Return the lowest offset that the plan can read, and all units that it can read, from this offset on.
+
+        The units may overlap: they are `pitch` bytes apart.
+        """
         limits = tuple(lookup.limit for lookup in self.lookups)
         steps = tuple(lookup.in_stride for lookup in self.lookups)
         low, high = reach(self.shape + limits, self.in_strides + steps, self.in_offset)
         return low, np.ndarray(((high - low) // self.pitch + 1,), dtype, data, low, (self.pitch,))
 
     def fill_item(self, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
-        """Return the fill value, repeated to the bytes of one unit."""
+        """Return the fill value, repeated until it has the size of one unit."""
         return np.frombuffer(self.fill * (self.unit // len(self.fill)), dtype).reshape(())

@@ -25,10 +25,10 @@ Box = tuple[slice, ...]
 
 
 def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
-    """Return the shape of a block of at most `units` units, and at least one.
+    """Return the shape of blocks of at most `units` units. A block has at least one unit.
 
-    The block spans as many innermost dimensions as fit. The next dimension is cut into nearly equal parts. Example: shape (10,
-    3) and 12 units give (4, 3), so the blocks have 4, 4 and 2 rows.
+    A block spans as many innermost dimensions as fit. The next dimension is cut into nearly equal parts. Example: shape (10, 3)
+    and 12 units give (4, 3), so the blocks have 4, 4 and 2 rows.
     """
     sizes = [1] * len(shape)
     room = max(units, 1)
@@ -40,7 +40,7 @@ def fit(shape: Sequence[int], units: int) -> tuple[int, ...]:
 
 
 def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
-    """Yield blocks that cover `shape`, in row-major order."""
+    """Yield blocks of at most these sizes that cover `shape`, in row-major order."""
     counts = [-(-size // step) for size, step in zip(shape, sizes, strict=True)]
     for number in range(prod(counts)):
         starts = (at * step for at, step in zip(unravel(number, counts), sizes, strict=True))
@@ -49,9 +49,11 @@ def boxes(shape: Sequence[int], sizes: Sequence[int]) -> Iterator[Box]:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The indices of a block after wrap and clamp: positions along the axis, or source addresses.
+    """The positions or addresses that the indices of a block select, after wrap and clamp.
 
-    `bad`: True for each index out of bounds; None if no index is. `offset`: under RAISE, the smallest offset of a bad index.
+    `values`: positions along the axis, or addresses in the input. `bad`: True for each index out of bounds, or None if there is
+    none.
+    `offset`: under RAISE, the smallest offset of a bad index.
     """
 
     values: NDArray[np.integer]
@@ -60,7 +62,10 @@ class Resolved:
 
 
 class LookedUp:
-    """A lookup and its index buffer. `shape`: leading dimensions. Along the others, the index does not change."""
+    """A lookup and its index buffer.
+
+    `shape`: the sizes of the leading dimensions. The index does not change along any other dimension.
+    """
 
     def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
         self.lookup, self.policy = lookup, policy
@@ -75,7 +80,10 @@ class LookedUp:
         self.proof = min(lookup.limit, negatives) if indices.dtype.kind == "i" else lookup.limit
 
     def resolve(self, box: Box) -> Resolved:
-        """Return the positions that a block looks up, with size 1 where the index stays the same."""
+        """Return the positions along the axis that the indices of a block select.
+
+        The result has size 1 along dimensions where the index does not change.
+        """
         part = tuple(span if step else slice(0, 1) for span, step in zip(box, self.steps, strict=True))
         raw = self.view[(*part, ...)]  # with "...", because NumPy would return a scalar if there are no dimensions
         if raw.view(self.unsigned).max() < self.proof:
@@ -112,7 +120,10 @@ class LookedUp:
 
 
 class Addresses:
-    """Source addresses of units, in steps of `pitch` bytes from byte `origin` on."""
+    """The address in the input from which each unit is copied.
+
+    An address is a number of steps of `pitch` bytes, counted from byte `origin` on.
+    """
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
         assert indices is not None
@@ -123,7 +134,7 @@ class Addresses:
         self.lookup_steps = [lookup.in_stride // pitch for lookup in geometry.lookups]
 
     def of(self, box: Box) -> Resolved:
-        """Return the source addresses of a block."""
+        """Return the addresses from which the units of a block are copied."""
         total: NDArray[np.integer] = np.array(self.start, np.int64)
         for axis, (span, step) in enumerate(zip(box, self.steps, strict=True)):
             if step:

@@ -18,12 +18,15 @@ from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 
 
 class CpuProgram:
-    """A plan in any form, prepared for the CPU. It is immutable and thread-safe."""
+    """A plan prepared for the CPU. The plan need not be canonical. The program is immutable and thread-safe."""
 
     def __init__(
         self, plan: IndexPlan, compiled: Engine | None, *, threads: int = 0, block_units: int = 0, loops: str = ""
     ) -> None:
-        """Prepare a plan. Raise ValueError for limits beyond 64 bits. `compiled`: None for NumPy."""
+        """Prepare a plan.
+
+        `compiled`: the compiled engine, or None to run with NumPy. Raises ValueError if a limit or wrap exceeds 64 bits.
+        """
         plan.check_limits()
         self.plan = plan
         self.canonical = canonicalise(plan, plan.element_bytes)  # no wider elements, because buffers may have any alignment
@@ -35,23 +38,31 @@ class CpuProgram:
 
     @property
     def launch(self) -> Callable[[int, int, int], int] | None:
-        """`EngineProgram.launch`, or None if NumPy runs the plan. It cannot move Python references."""
+        """Function that runs the plan on addresses (`EngineProgram.launch`), or None if NumPy runs the plan.
+
+        It must not be used for arrays of Python objects.
+        """
         return None if self._engine is None else self._engine.launch
 
     def fast_path(self, arrays: Sequence[Signature], spans: Sequence[tuple[int, int]]) -> FastPath | None:
-        """Return `EngineProgram.fast_path`, or None if NumPy runs the plan."""
+        """Return a function that checks arrays and runs the plan on them (`EngineProgram.fast_path`).
+
+        Returns None if NumPy runs the plan.
+        """
         return None if self._engine is None else self._engine.fast_path(arrays, spans)
 
     def run(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
-        """Execute the plan once, like `bind`."""
+        """Execute the plan once on these buffers. Returns what the function of `bind` returns."""
         return self.bind(data, indices, out)()
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
         """Return a thread-safe function that executes the plan on the buffers' current contents.
 
-        It returns None, or under RAISE the smallest offset of a bad index, in elements. The output is then incomplete. Buffers
-        are one-dimensional and contiguous. Raise ValueError for other buffers, and TypeError for StringDType and for references
-        that cannot be moved.
+        Under RAISE, the function returns the smallest offset of a bad index, in elements. The output is then incomplete.
+        Otherwise it returns None.
+
+        Raises ValueError if a buffer is too short, or not one-dimensional and contiguous. Raises TypeError for StringDType, and
+        for Python objects under FILL or with different types.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:
@@ -60,7 +71,7 @@ class CpuProgram:
         return (self._numpy if self._engine is None else self._engine).bind(data, indices, out)
 
     def describe(self) -> str:
-        """Return a text for `explain`, about elements that hold no references."""
+        """Return the text for `explain`: whether the engine or NumPy runs the plan, and how."""
         if self._engine is not None:
             return self._engine.describe()
         return f"{self._numpy.describe()}; by NumPy, as {engine.status()}"

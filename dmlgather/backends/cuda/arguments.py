@@ -27,10 +27,10 @@ def magic(divisor: int) -> tuple[int, int]:
 def odd_magic(divisor: int) -> int:
     """Return a multiplier so that n // divisor == ((2 * n + 1) * multiplier) >> 32 for every 0 <= n < 2**14.
 
-    The exact quotient q = (2 * n + 1) / (2 * divisor) lies between n / divisor and the next integer, and at least 1 / (2 *
-    divisor) below it, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up. With e = multiplier *
-    divisor - 2**31, q grows by (2 * n + 1) * e / (divisor * 2**32). Here 2 * n + 1 < 2**15 and e < divisor <= 2**14, so q grows
-    by less than 1 / (2 * divisor). Example: divisor 3 has multiplier 715827883, and e = 1.
+    Proof: the exact quotient q = (2 * n + 1) / (2 * divisor) is larger than n / divisor. It is at least 1 / (2 * divisor)
+    smaller than the next integer, because 2 * n + 1 is odd. The multiplier ceil(2**31 / divisor) is rounded up by e / divisor,
+    where e = multiplier * divisor - 2**31 < divisor. This adds (2 * n + 1) * e / (divisor * 2**32) to q. Here 2 * n + 1 < 2**15
+    and e < 2**14, so q grows by less than 1 / (2 * divisor). Example: divisor 3 has multiplier 715827883, and e = 1.
     """
     if not 0 < divisor <= NEAR_LIMIT:
         raise ValueError(f"the divisor is {divisor}, expected 1 … {NEAR_LIMIT}")
@@ -40,7 +40,7 @@ def odd_magic(divisor: int) -> int:
 def wide_magic(divisor: int) -> tuple[int, int]:
     """Return a 64-bit multiplier and a shift so that n // divisor == (n * multiplier >> 64) >> shift for every 0 <= n < 2**63.
 
-    The proof is that of `magic`.
+    See `magic` for the proof.
     """
     if not 1 < divisor < 2**63:
         raise ValueError(f"the divisor is {divisor}, expected 2 … {2**63 - 1}")
@@ -103,7 +103,10 @@ _TILE_DIMENSION = struct.Struct("<2I2i")
 
 
 class Dimension(NamedTuple):
-    """A thread dimension. Steps are in bytes; `index_steps` has one for each lookup."""
+    """A dimension over which a kernel distributes its threads. Steps are strides in bytes.
+
+    `index_steps`: the step of each lookup in the index buffer.
+    """
 
     size: int
     out_step: int = 0
@@ -111,7 +114,7 @@ class Dimension(NamedTuple):
     index_steps: tuple[int, ...] = ()
 
     def fits(self) -> bool:
-        """Return True if all steps have at most 32 bits, for specialised kernels."""
+        """Return True if all steps fit in 32 bits, as specialised kernels require."""
         steps = (self.out_step, self.in_step, *self.index_steps)
         return min(steps) >= -(2**31) and max(steps) < 2**31
 
@@ -121,16 +124,22 @@ class Dimension(NamedTuple):
         return _DIMENSION.pack(self.size, *magic(self.size), self.out_step, self.in_step, *near)
 
     def pack_far_step(self) -> bytes:
-        """Return the index step of the third lookup. The C struct `Dimension` holds only two."""
+        """Return the bytes of the third lookup's index step. The C struct `Dimension` has only two."""
         return _FAR_STEP.pack(self.index_steps[NEAR_LOOKUPS])
 
     def pack_for_table(self, last: int = 0) -> bytes:
-        """Return the C struct `TableDimension`. `last`: what the last tile along the dimension adds to its form number."""
+        """Return the C struct `TableDimension`.
+
+        `last`: a bit that the last tile along this dimension sets in the number of its form (see `Tiling.forms`), or 0.
+        """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 
 
 class LookupBytes(NamedTuple):
-    """A lookup in bytes. `walk`: distance between the indices of consecutive elements of a thread."""
+    """A lookup whose offset and strides are in bytes.
+
+    `walk`: the distance between the indices of two consecutive elements of a thread.
+    """
 
     offset: int
     walk: int
@@ -140,7 +149,7 @@ class LookupBytes(NamedTuple):
     signed: bool
 
     def fits(self) -> bool:
-        """Return True if limit, wrap and step have at most 32 bits, for specialised kernels."""
+        """Return True if limit, wrap and step fit in 32 bits, as specialised kernels require."""
         return self.limit < 2**31 and self.wrap < 2**31 and -(2**31) <= self.in_step < 2**31
 
     def pack(self) -> bytes:
@@ -152,7 +161,12 @@ class LookupBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The C struct `Staging` of `arguments.cuh`, with `team` as a number of threads."""
+    """How a staged kernel copies rows to shared memory: the C struct `Staging` of `arguments.cuh`.
+
+    `slot_bytes`: the bytes of shared memory for one row. `team`: the number of threads that move a row.
+    `steps`: the number of rows that a team moves, one after the other.
+    `vectors`: True if threads store 16-byte vectors, False if they store elements.
+    """
 
     columns: int
     row_bytes: int
@@ -168,7 +182,10 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class PackedRuns:
-    """Runs of bytes that lie one after the other in the output. `steps`: 16-byte vectors per thread."""
+    """`count` runs of `run_bytes` bytes each, which follow one another in the output.
+
+    `steps`: the number of 16-byte vectors that a thread writes.
+    """
 
     run_bytes: int
     count: int
@@ -181,7 +198,10 @@ class PackedRuns:
 
 
 class TileDimension(NamedTuple):
-    """The C struct `TileDimension` of `tile.cuh`."""
+    """One dimension of a tile: the C struct `TileDimension` of `tile.cuh`.
+
+    `step`: the stride in the input or output, in bytes. `place`: the stride in shared memory, in bytes.
+    """
 
     size: int
     step: int
@@ -193,7 +213,12 @@ class TileDimension(NamedTuple):
 
 
 class TileForm(NamedTuple):
-    """The C struct `TileForm` of `tile.cuh`. The fastest dimension comes first."""
+    """How a kernel loads and stores the tiles of one size: the C struct `TileForm` of `tile.cuh`.
+
+    `in_start`: the distance in bytes from a tile's first element to its lowest address in the input.
+    `loads`, `stores`: the number of loads and stores. `first_place`: the position of the first element in shared memory.
+    `load`, `store`: the dimensions in the order of the input and of the output, fastest first.
+    """
 
     in_start: int
     loads: int
@@ -215,7 +240,7 @@ class TileForm(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """The arguments of one launch, except its pointers. The fastest dimension comes first."""
+    """The arguments of one launch, except the pointers. The fastest dimension comes first."""
 
     dimensions: tuple[Dimension, ...]
     threads: int
@@ -251,7 +276,7 @@ class Arguments(NamedTuple):
         )
 
     def table(self) -> bytes:
-        """Return the table of a general kernel: dimensions, lookups, and index steps as an array [lookups][rank]."""
+        """Return the table that a general kernel reads: dimensions, lookups, and index steps as an array [lookups][rank]."""
         dimensions = b"".join(dim.pack_for_table() for dim in self.dimensions)
         lookups = b"".join(lookup.pack() for lookup in self.lookups)
         steps: Sequence[int] = [dim.index_steps[k] for k in range(len(self.lookups)) for dim in self.dimensions]

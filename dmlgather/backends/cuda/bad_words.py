@@ -16,7 +16,10 @@ NOTHING_BAD = b"\xff" * 8
 
 
 class BadWord:
-    """The word for launches on one stream. It becomes free when this object is deleted."""
+    """Eight bytes of device memory that receive the smallest offset of a bad index, for launches on one stream.
+
+    When this object is deleted, another stream can use the memory.
+    """
 
     def __init__(self, words: BadWords, address: int, event: Any) -> None:
         self.address, self._event = address, event
@@ -27,7 +30,10 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record an event after a launch. In a graph capture, keep the word, because the graph may run at any time."""
+        """Record an event after a launch, which tells when the memory is free again.
+
+        In a graph capture, keep the memory forever instead, because the graph may run at any time.
+        """
         if self._captured:
             return
         if self._runtime.streamIsCapturing(stream):
@@ -38,10 +44,10 @@ class BadWord:
 
 
 class BadWords:
-    """The words of one program, one for each of the last `WORDS` streams.
+    """The `BadWord` objects of one program: one for each of the `WORDS` most recently used streams.
 
-    A word goes to another stream after its last launch has run and the outcome of this launch is deleted. So few words are
-    enough for any number of streams, and no call waits for the GPU.
+    Another stream gets a word's memory as soon as its last launch has run and the outcome of this launch is deleted. So a few
+    words are enough for any number of streams, and no call waits for the GPU.
     """
 
     def __init__(self, device: int) -> None:
@@ -57,12 +63,12 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """Return the stream's word, or None. A stream can lose its word to another stream."""
+        """Return the stream's word, or None if the stream has none, because more recent streams use them all."""
         with self._lock:
             return self._of.get(_key(stream))
 
     def reset(self, stream: int) -> BadWord:
-        """Set the stream's word to `NOTHING_BAD` by a memset on the stream, and return it."""
+        """Set the stream's word to `NOTHING_BAD`, by a memset on the stream, and return the word."""
         key, last = _key(stream), self._last
         word = last[1] if last is not None and last[0] == key else self._recent(key)
         self.runtime.memsetAsync(word.address, NOTHING_BAD[0], len(NOTHING_BAD), stream)

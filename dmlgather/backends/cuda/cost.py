@@ -49,7 +49,10 @@ sectors.
 
 
 def span_cost(run_bytes: int, looked_up: bool) -> float:
-    """Return the cost of 512 bytes of output by a span kernel. `looked_up`: runs begin where indices say."""
+    """Return the estimated cycles in which a span kernel writes 512 bytes. Cycles for sectors are left out.
+
+    `run_bytes`: the bytes of one contiguous run. `looked_up`: True if indices decide where the runs begin.
+    """
     inside_cost, across_cost, seam_cost = GATHERED_SPANS if looked_up else SLICED_SPANS
     inside = max(0.0, 1 - CHUNK_BYTES / run_bytes)  # share of the chunks that lie in one run
     seams = REQUEST_BYTES / run_bytes
@@ -58,7 +61,10 @@ def span_cost(run_bytes: int, looked_up: bool) -> float:
 
 
 def element_cost(element_bytes: int, looked_up: bool, once: bool) -> float:
-    """Return the cost of 512 bytes of output by single elements. `once`: indices are resolved once per thread."""
+    """Return the estimated cycles in which a kernel writes 512 bytes element by element. Cycles for sectors are left out.
+
+    `looked_up`: True if the elements are looked up. `once`: True if a thread resolves its indices only once.
+    """
     instructions, lines = SLICED_ELEMENTS if not looked_up else GATHERED_ONCE if once else GATHERED_EACH
     return (instructions / ISSUED + lines) * REQUEST_BYTES / 32 / element_bytes
 
@@ -79,11 +85,13 @@ TILE_PLACE = 20.0
 
 
 class RunCost(NamedTuple):
-    """The accesses of a tile kernel to the input (or to the output) of a tile.
+    """How a tile kernel accesses one side of a tile: the input or the output.
 
-    `run`: bytes of adjacent elements. `times`: how often each byte is moved; above 1 if windows overlap.
-    `aligned`: number of bytes that divides the lengths and addresses of all runs. `unit`: bytes of a load or store.
-    `stored`: True for the output. A stored sector counts once per request of a warp, a loaded sector counts once.
+    `run`: the bytes of each contiguous run of elements.
+    `times`: how often each byte is moved on average. It is above 1 if windows overlap.
+    `aligned`: a number of bytes that divides the lengths and the addresses of all runs.
+    `unit`: the bytes of one load or store.
+    `stored`: True for the output. Each request of a warp stores its own sectors, while loaded sectors stay in the cache.
     `whole`: True if requests begin and end at sector boundaries.
     """
 
@@ -108,8 +116,10 @@ def tile_cost(
 ) -> float:
     """Return the estimated cycles of a multiprocessor for each element of a tile.
 
-    `most_bytes`: bytes of the largest tile of the kernel. Smaller tiles take as many instructions. `read_bytes`: bytes of a
-    read from shared memory. `dimensions`: of tiles. `tiles`: number of tiles of a block.
+    `most_bytes`: the bytes of the kernel's largest tile. A smaller tile costs as many instructions as the largest.
+    `read_bytes`: the bytes that a thread reads from shared memory at once.
+    `dimensions`: the number of dimensions along which there are several tiles. `tiles`: the number of tiles per block.
+    `idle`: the factor that the function `idle` returns.
     """
     elements = tile_bytes / element_bytes
     instructions = (TILE + TILE_DIMENSION * dimensions) * BLOCK + (TILE_ELEMENT + TILE_PLACE / tiles) * most_bytes / read_bytes
@@ -128,5 +138,5 @@ def tile_cost(
 
 
 def idle(blocks: int, multiprocessors: int) -> float:
-    """Return the factor by which a launch takes longer because some multiprocessors have no block."""
+    """Return the factor by which a launch takes longer because it has fewer blocks than the GPU has multiprocessors."""
     return max(1.0, multiprocessors / blocks)

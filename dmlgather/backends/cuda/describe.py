@@ -42,7 +42,7 @@ LETTERS: Mapping[str, tuple[str, str]] = {
 
 
 def name_legend(name: str) -> tuple[tuple[str, str], ...]:
-    """Return each part of a kernel's name with its meaning, or nothing for an unknown name."""
+    """Return each part of a kernel's name with its meaning. The result is empty for an unknown name."""
     return tuple(_parts(name)) if any(variant.name == name for variant in VARIANTS) else ()
 
 
@@ -56,7 +56,7 @@ def _parts(name: str) -> Iterator[tuple[str, str]]:
 
 
 def describe(plan: IndexPlan, alignment: int = 16) -> str:
-    """Return a text with the launches for `plan` on an assumed GPU."""
+    """Return the description of the launches that execute `plan`, for a GPU with the default number of multiprocessors."""
     try:
         return describe_launches(launches_for(plan, alignment))
     except ValueError as error:
@@ -64,7 +64,7 @@ def describe(plan: IndexPlan, alignment: int = 16) -> str:
 
 
 def describe_launches(launches: Sequence[Launch]) -> str:
-    """Return two lines for each launch: the launch, and the reason for its kernel."""
+    """Return two lines for each launch: what is launched, and the reason for its kernel."""
     if not launches:
         return "no launch: nothing is written"
     return "\n".join(

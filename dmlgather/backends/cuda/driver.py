@@ -27,13 +27,13 @@ _ENTRY = re.compile(r"^[A-Z]+\((\w+)\b.*\)$")
 
 
 def kernel_folder() -> Path:
-    """Return the folder `cuda_kernels` of the installed wheel, or else of the checkout."""
+    """Return the folder with the kernels' source files, in the installed wheel or else in the checkout."""
     return shipped("cuda_kernels")
 
 
 @functools.cache
 def unit_source(unit: str) -> str:
-    """Return a `.cu` file with its headers included, because the text is the key of CuPy's cache."""
+    """Return the text of a `.cu` file with its headers included. CuPy's cache uses this text as its key."""
     seen: set[str] = set()
 
     def expanded(name: str) -> str:
@@ -51,7 +51,7 @@ def unit_source(unit: str) -> str:
 
 
 def kernel_source(variant: Variant) -> str:
-    """Return a kernel's `.cu` file without the other kernels, to compile only one."""
+    """Return a kernel's `.cu` file without the other kernels, so that only this kernel is compiled."""
     lines = unit_source(variant.unit).splitlines()
     kept = [line for line in lines if (entry := _ENTRY.match(line)) is None or entry[1] == variant.name]
     if variant.line not in kept:
@@ -65,7 +65,7 @@ _compiling = threading.Lock()
 
 
 class DeviceError(RuntimeError):
-    """Error of a call that needs a GPU. No GPU can be used, or not during a graph capture.
+    """Raised by a call that needs a GPU: no GPU can be used, or the call is not possible during a graph capture.
 
     The message has the cause (driver, CuPy, NVRTC) and the remedy.
     """
@@ -104,7 +104,7 @@ def _missing(error: ImportError | OSError | RuntimeError) -> str:
 
 
 class Nvrtc(NamedTuple):
-    """NVRTC's version and library. `file`: None if the system does not list loaded libraries."""
+    """The version and the file of the NVRTC library. `file`: None if the system does not list loaded libraries."""
 
     version: wheels.Version
     file: str | None
@@ -137,7 +137,7 @@ def multiprocessor_count(device: int) -> int:
 
 
 def shared_limit(device: int) -> int:
-    """Return the most bytes of shared memory of a block, for a kernel that opts in."""
+    """Return the maximum shared memory of a block in bytes, for a kernel that opts in to more than the default."""
     runtime = require(device).cuda.runtime
     return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
 
@@ -153,7 +153,7 @@ _BEFORE_A_CAPTURE = (
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """In the body, turn CUDA's error about a graph capture into a DeviceError."""
+    """In the body, replace CUDA's error about a graph capture by a DeviceError that names a remedy."""
     try:
         yield
     except DeviceError:
@@ -165,7 +165,7 @@ def preparing() -> Iterator[None]:
 
 
 def refuse_waiting(error: RuntimeError, remedy: str) -> None:
-    """Raise DeviceError if `error` forbids waiting for the GPU during a graph capture."""
+    """Raise DeviceError if `error` says that a graph capture forbids waiting for the GPU."""
     if _CAPTURING.search(str(error)):
         raise DeviceError(
             f"waiting for the GPU is not possible while a graph is captured ({_first_line(error)}); {remedy}"
@@ -230,7 +230,10 @@ class DeviceMemory:
 
 
 def read_bytes(pointer: int, count: int, device: int, stream: int | None = None) -> bytes:
-    """Wait for a stream, or without one for the device, and return bytes at a device address."""
+    """Return `count` bytes at a device address.
+
+    First waits for `stream`, or for all work on the device if `stream` is None.
+    """
     cupy = require(device)
     runtime = cupy.cuda.runtime
     host = ctypes.create_string_buffer(count)

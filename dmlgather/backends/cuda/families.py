@@ -25,7 +25,11 @@ MULTIPROCESSORS = 132
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Kernels that move elements in the same way, such as by tiles. `launch`: returns None for `Work` that they do not take."""
+    """Kernels that move elements in the same way, such as by tiles.
+
+    `why`: the reason to choose these kernels, as `explain` prints it.
+    `launch`: function that returns a launch for a `Work`, or None if these kernels cannot execute it.
+    """
 
     name: str
     why: str
@@ -33,7 +37,7 @@ class Family:
 
 
 def launch_of(work: Work, target: LaunchTarget, *, specialise: bool = True) -> Launch | None:
-    """Return the launch of the first family that accepts `work`, or None if `work` must be split."""
+    """Return the launch of the first family that can execute `work`, or None if `work` must be split."""
     if specialise and too_long(work):
         return None
     for family in FAMILIES if specialise else FAMILIES[-1:]:
@@ -50,10 +54,11 @@ def launches_for(
     *,
     specialise: bool = True,
 ) -> tuple[Launch, ...]:
-    """Return the launches that execute `plan`. `alignment`: of input and output pointers, in bytes.
+    """Return the launches that execute `plan`.
 
-    `specialise`: False to use only the general kernels.
-    Raise ValueError if the plan is beyond the kernels' limits, if a CLAMP or PROMISE plan indexes an axis of size 0, or if the
+    `alignment`: the alignment of the input and output pointers, in bytes. `specialise`: False to use only the general kernels.
+
+    Raises ValueError if the plan is beyond the kernels' limits, if a CLAMP or PROMISE plan indexes an axis of size 0, or if the
     alignment is too small to write the fill value.
     """
     plan.check_limits()
@@ -107,7 +112,10 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
-    """Return a launch of the kernel with the fewest thread dimensions, or None."""
+    """Return the launch of a kernel whose threads move elements one by one, or None if no kernel fits.
+
+    `variants`: the kernel for indices that change from one element of a thread to the next, then the kernel for other indices.
+    """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):
         return None

@@ -86,7 +86,7 @@ def _least_loaded(work: Work, form: LaunchForm) -> float:
 
 
 def _alike(form: LaunchForm) -> bool:
-    """Return True if all threads of the middle block move the same number of elements."""
+    """Return True if all threads of the block in the middle of the grid move the same number of elements."""
     if form.full in {0, form.dimensions[form.chunk].size}:
         return True
     inner = prod([dim.size for dim in form.dimensions[: form.chunk]])
@@ -95,9 +95,11 @@ def _alike(form: LaunchForm) -> bool:
 
 
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
-    """Return a lower bound of the number of sectors (or lines) that adjacent threads read in one step of a walk.
+    """Return a lower bound of the number of different sectors (or lines) that neighbouring threads read.
 
-    Threads read different sectors if all addresses along the first dimensions and the walk are at least `unit` bytes apart.
+    It counts threads only as long as any two of them read addresses at least `unit` bytes apart.
+    `unit`: the bytes of a sector or line. `among`: the number of threads to consider.
+    `walk`: (step in bytes, size) of the elements of one thread, which must be as far apart, too.
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -109,7 +111,10 @@ def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, i
 
 
 def _apart(moves: Sequence[tuple[int, int]], unit: int) -> bool:
-    """Return True if any two addresses are at least `unit` bytes apart. `moves`: (step in bytes, size) of dimensions."""
+    """Return True if any two addresses of an array are at least `unit` bytes apart.
+
+    `moves`: the array's dimensions, as pairs (step in bytes, size).
+    """
     extent = unit
     for step, size in sorted([(abs(step), size) for step, size in moves]):
         if step < extent and size > 1:
@@ -123,10 +128,11 @@ def _issued(start: float, elements: int, resolved: int) -> float:
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
-    """Return the addresses that the threads of the middle block access in their first step.
+    """Return the addresses that the threads of the block in the middle of the grid access first, and two facts about them.
 
-    They have a row for the output, the input, and each lookup. Second result: True for each row that is monotonic. Third
-    result: True for each thread that walks; None if all threads do, or none of the launch.
+    Returns three values: the addresses, with a row for the output, the input and each lookup; for each row, True if its
+    addresses are monotonic; and for each thread, True if it walks. The third value is None if all of them walk, or if no thread
+    of the launch does.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
@@ -158,7 +164,10 @@ def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDAr
 
 
 def _in_order(moves: list[tuple[int, int]]) -> bool:
-    """Return True if addresses rise or fall monotonically. `moves`: (step, size) of dimensions, fastest first."""
+    """Return True if the addresses of an array rise or fall monotonically.
+
+    `moves`: the array's dimensions, as pairs (step in bytes, size), fastest first.
+    """
     extent = sign = 0
     for step, size in moves:
         if abs(step) < extent or step * sign < 0:
@@ -169,10 +178,10 @@ def _in_order(moves: list[tuple[int, int]]) -> bool:
 
 
 def _loaded(places: NDArray[Any], ordered: bool, times: int = 1, step: int = 0) -> float:
-    """Return the cycles for the sectors that a block loads and the lines that its warps look up.
+    """Return the cycles that the loads of a block take, for sectors and for cache lines.
 
-    `places`: the first address of each thread. `ordered`: True if these are monotonic. `times`: number of steps of a thread,
-    each of `step` bytes.
+    `places`: the first address that each thread loads. `ordered`: True if these addresses are monotonic.
+    `times`: the number of loads of each thread, which are `step` bytes apart.
     """
     warps, block = (places, places) if ordered else (_in_warps(places), np.sort(places))
     rounds, repeated, merged = 1, times, False
@@ -200,15 +209,18 @@ def _in_warps(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _changes(places: NDArray[Any]) -> NDArray[Any]:
-    """Return each address XOR the previous one. It is at least 32 if they lie in different sectors: 0x1f ^ 0x20 = 0x3f."""
+    """Return each address XOR the previous one.
+
+    The result is at least 32 if the two addresses lie in different sectors. Example: 0x1f ^ 0x20 = 0x3f.
+    """
     changes: NDArray[Any] = places[..., 1:] ^ places[..., :-1]
     return changes
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Return the number of sectors or lines that warps touch. `changes`: of addresses in order.
+    """Return the number of sectors (or lines) that the warps of a block touch, counted for each warp.
 
-    The first thread of a warp always counts. Any other thread counts if its sector or line is not that of the previous thread.
+    `changes`: each address XOR the previous one (`_changes`), for ordered addresses. `unit`: the bytes of a sector or line.
     """
     other = changes >= unit
     first: int = changes.size // changes.shape[-1] * (BLOCK // WARP)

@@ -20,7 +20,10 @@ RESERVED_SHARED = 1024
 
 
 class LaunchTarget(NamedTuple):
-    """Properties of pointers and GPU. `shared_bytes`: most bytes of a block after opting in."""
+    """The alignment of the pointers, and the GPU that kernels are chosen for.
+
+    `shared_bytes`: the maximum shared memory of a block in bytes, if the kernel opts in to more than the default.
+    """
 
     alignment: int
     multiprocessors: int
@@ -28,11 +31,14 @@ class LaunchTarget(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One kernel launch of `grid` blocks of `block` threads.
+    """One kernel launch of `grid` blocks with `block` threads each.
 
-    `arguments`: with null pointers. `table`: bytes that the kernel reads from device memory. `input_in_table`: byte offset
-    there of the input, a fill value; None for the caller's input. `along`: size of the walked dimension, or 0. `box`: sizes of
-    a tile, slowest dimension first.
+    `arguments`: the kernel's argument block, with null pointers.
+    `table`: bytes that the kernel reads from device memory.
+    `input_in_table`: the offset in `table` of a fill value that the kernel reads as its input; None for the caller's input.
+    `why`: the reason to choose this kernel, as `explain` prints it.
+    `along`: the size of the dimension along which a thread moves several elements, or 0.
+    `box`: the sizes of a tile, slowest dimension first.
     """
 
     variant: Variant
@@ -47,18 +53,18 @@ class Launch(NamedTuple):
     box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
-        """Return a launch that reads `element` as its input, from the end of its table."""
+        """Return a launch that reads its input, the bytes `element`, from the end of the table."""
         at = -(-len(self.table) // 16) * 16
         return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 
 
 def launchable(threads: int) -> bool:
-    """Return True if one launch can have this many threads, or blocks for kernels that count blocks."""
+    """Return True if one launch can have this many threads. For kernels that count blocks, pass the number of blocks."""
     return threads <= MAX_THREADS
 
 
 def arguments_of(work: Work, form: LaunchForm) -> Arguments:
-    """Return the arguments of `work` launched in `form`."""
+    """Return the arguments of a launch that distributes `work` over threads as `form` says."""
     lookups = [lookup._replace(walk=step) for lookup, step in zip(work.lookups, form.walked.index_steps, strict=True)]
     return Arguments(
         dimensions=form.dimensions,
@@ -85,7 +91,7 @@ def work_arguments(work: Work) -> dict[str, Any]:
 
 
 def launch(variant: Variant, arguments: Arguments, along: int = 0) -> Launch | None:
-    """Return a launch, or None if it would have too many threads."""
+    """Return the launch of kernel `variant` with these arguments, or None if it would have too many threads."""
     if not launchable(arguments.threads):
         return None
     general, blocks = variant.kind in (KernelKind.GENERAL, KernelKind.CHECK), -(-arguments.threads // BLOCK)

@@ -24,12 +24,14 @@ ROUNDED = 16
 
 
 class LaunchForm(NamedTuple):
-    """A distribution of elements over threads: the thread dimensions, fastest first, and the walked dimension.
+    """A distribution of elements over threads. A thread *walks* if it moves several elements along one dimension, in a loop.
 
-    `walked`: its size, and the bytes from one element of a thread to its next element. `chunk`: index in `dimensions` of the
-    chunk coordinate. `full`: threads with a smaller chunk coordinate walk. `invariant`: True if the indices do not change along
-    the walk.
-    `moved`: number of elements of a walking thread.
+    `dimensions`: the dimensions of the threads, fastest first.
+    `walked`: the size of the walked dimension, and the steps in bytes from one element of a thread to the next.
+    `chunk`: the position in `dimensions` of the dimension that numbers the chunks of the walked dimension.
+    `full`: the number of chunk coordinates whose threads walk. Any other thread moves one element.
+    `invariant`: True if all elements of a thread have the same indices.
+    `moved`: the number of elements that a walking thread moves.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -42,16 +44,16 @@ class LaunchForm(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """Number of threads of the launch."""
+        """The number of threads of the launch."""
         return prod([dim.size for dim in self.dimensions])
 
     @property
     def along(self) -> int:
-        """Size of the walked dimension; 0 if no thread walks."""
+        """The size of the walked dimension, or 0 if each thread moves only one element."""
         return self.walked.size if self.full else 0
 
     def padded(self, count: int) -> LaunchForm:
-        """Return the form with dimensions of size 1 appended, up to `count` dimensions."""
+        """Return the form with dimensions of size 1 appended, so that it has `count` dimensions."""
         if count == len(self.dimensions):
             return self
         padding = (Dimension(1, index_steps=(0,) * len(self.walked.index_steps)),) * (count - len(self.dimensions))
@@ -59,7 +61,7 @@ class LaunchForm(NamedTuple):
 
 
 class _Last:
-    """Cache of one result, because several families need the form of the same work."""
+    """Cache of the last launch form, because several families ask for the form of the same work."""
 
     entry: tuple[tuple[Work, tuple[int, int], int], LaunchForm] | None = None
 
@@ -68,9 +70,9 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest launch form for `work`. A walk must leave enough threads for the GPU.
+    """Return the cheapest launch form for `work` that has enough threads for the GPU.
 
-    `unroll`: elements of a walking thread if indices change along the walk, and if they do not.
+    `unroll`: the number of elements per walking thread: first if indices change from one to the next, then if they do not.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"
@@ -78,7 +80,10 @@ def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> La
 
 
 def cheap_form(work: Work, unroll: tuple[int, int], multiprocessors: int, enough: float) -> LaunchForm | None:
-    """Return the cheapest launch form for `work`, or None if there are several and each costs at least `enough`."""
+    """Return the cheapest launch form for `work`.
+
+    Returns None if there are several forms and each costs at least `enough`. A single form is returned at any cost.
+    """
     key = work, unroll, multiprocessors
     if (last := _last.entry) and last[0] == key:
         return last[1]

@@ -56,7 +56,7 @@ _CONTAINERS = (
 
 @dataclass(frozen=True)
 class NvidiaGpu:
-    """A GPU, as the driver describes it. `memory`: bytes."""
+    """A GPU as the driver describes it. `memory`: the size of its memory in bytes."""
 
     name: str
     compute_capability: str
@@ -73,7 +73,7 @@ class Driver:
 
 
 def remedy(driver: Driver) -> str:
-    """Return what the user can do about the driver's error."""
+    """Return what the user can do about `driver.error`."""
     container = next((container for container in _CONTAINERS if _runs_in(container)), None)
     if driver.cuda is not None and int(driver.cuda.partition(".")[0]) < _OLDEST:
         return f"{_UPDATE}{', on the host of this container' if container else ''}, {_ELSEWHERE}"
@@ -113,7 +113,7 @@ def ask() -> Driver:
 
 
 def device_of(stream: int) -> int | None:
-    """Return the number of a stream's GPU, or None if the driver does not know the stream."""
+    """Return the number of the GPU that a stream belongs to, or None if the driver does not know the stream."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:

@@ -43,8 +43,10 @@ class CudaProgram:
     """A plan prepared for GPU number `device`. It is thread-safe.
 
     Under RAISE, each stream has a *word*: 8 bytes of device memory that receive the smallest offset of a bad index.
-    `alignment`: of the input and output pointers, in bytes. `multiprocessors`: for tests.
-    Raise DeviceError if there is no usable GPU, and ValueError if no kernel accepts the plan.
+    `alignment`: the alignment of the input and output pointers, in bytes.
+    `multiprocessors`: the number of multiprocessors to plan for. Only tests pass it, in place of the GPU's number.
+
+    Raises DeviceError if there is no usable GPU, and ValueError if no kernel can execute the plan.
     """
 
     @preparing()
@@ -120,9 +122,10 @@ class CudaProgram:
         return int.from_bytes(value, "little")
 
     def bind(self, input_pointer: int, index_pointer: int, output_pointer: int, keep: Any = None) -> _Bound:
-        """Return a thread-safe function that launches on these addresses, and keeps `keep` alive.
+        """Return a thread-safe function that launches the plan on these addresses. The function keeps `keep` alive.
 
-        It takes a stream, its address, or None for CuPy's current stream. Under RAISE, it takes only an address.
+        The argument of the returned function is a stream, its address, or None for CuPy's current stream. Under RAISE, only an
+        address is allowed.
         """
         pointers = input_pointer, index_pointer, output_pointer
         if self.reports:
@@ -153,7 +156,7 @@ class CudaProgram:
         return run
 
     def written(self, pointers: tuple[int, int, int], word: int) -> list[_Block]:
-        """Return new argument blocks with these addresses."""
+        """Return a new argument block for each launch, with these addresses. `word`: the address of the word, or 0."""
         blocks = self.blocks()
         data, indices, out = pointers
         for block in blocks:
@@ -168,23 +171,23 @@ class CudaProgram:
         return self._on_device(self.device)  # type: ignore[no-any-return]
 
     def blocks(self) -> list[_Block]:
-        """Return new argument blocks for all launches, with null pointers."""
+        """Return a new argument block for each launch, with null pointers."""
         return [
             _Block(launch, function, 0 if table is None else table.pointer, self._driver)
             for launch, function, table in zip(self.launches, self._functions, self._tables, strict=True)
         ]
 
     def reset_word(self, stream: int) -> BadWord | None:
-        """Reset the stream's word by a memset on the stream, and return it. Without RAISE, return None."""
+        """Reset the stream's word by a memset on the stream, and return it. Returns None if the policy is not RAISE."""
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Wait for `stream`, and return the smallest offset of a bad index in its last launch."""
+        """Wait for `stream`. Return the smallest offset of a bad index in the last launch on it, or None."""
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 
     def bad_at(self, word: BadWord, stream: int) -> int | None:
-        """Wait for `stream`, and return the smallest offset of a bad index in `word`."""
+        """Wait for `stream`, and return the smallest offset of a bad index that `word` has received, or None."""
         try:
             value = read_bytes(word.address, len(NOTHING_BAD), self.device, stream)
         except RuntimeError as error:
@@ -194,7 +197,7 @@ class CudaProgram:
         return None if value == NOTHING_BAD else int.from_bytes(value, "little")
 
     def with_own_words(self) -> CudaProgram:
-        """Return a copy of the program with words of its own."""
+        """Return a copy of the program that shares no word with other calls, so its words report only its own launches."""
         if self._words is None:
             return self
         alone = copy.copy(self)
@@ -202,11 +205,14 @@ class CudaProgram:
         return alone
 
     def describe(self) -> str:
-        """Return a text for `explain`."""
+        """Return the text for `explain`: each launch, and the reason for its kernel."""
         return describe_launches(self.launches)
 
     def _thread_launchers(self) -> list[_Launcher]:
-        """Return this thread's launchers. Each thread has its own argument blocks, because a launch writes into them."""
+        """Return this thread's functions that launch the kernels.
+
+        Each thread has its own argument blocks, because a launch writes addresses into them.
+        """
         launchers: list[_Launcher] | None = getattr(self.thread, "launchers", None)
         if launchers is None:
             launchers = self.thread.launchers = [block.launcher() for block in self.blocks()]
@@ -227,7 +233,7 @@ class _OwnWord:
 
 
 class BoundLaunch:
-    """Function that launches a RAISE plan on fixed addresses. It writes argument blocks only for a new word."""
+    """Function that launches a RAISE plan on fixed addresses. It prepares argument blocks only when it meets a new word."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep
@@ -260,7 +266,10 @@ class BoundLaunch:
 
 
 class _Block:
-    """The arguments of one kernel in host memory. `source`: address of an input in the launch's table, or None."""
+    """The argument block of one kernel in host memory.
+
+    `source`: the address of an input that is part of the launch's table; None if the caller passes the input.
+    """
 
     def __init__(self, launch: Launch, function: int, table: int, driver: Any) -> None:
         self._launch_kernel = driver.launchKernel
@@ -277,7 +286,10 @@ class _Block:
         self._launch_kernel(function, grid, 1, 1, threads, 1, 1, shared, stream, parameters, 0)
 
     def launcher(self) -> _Launcher:
-        """Return a function that stores addresses in this block and then launches. It calls no Python function."""
+        """Return a function that stores addresses in this block and then launches the kernel.
+
+        For speed, the returned function calls no Python function.
+        """
         launch_kernel, write, source = self._launch_kernel, self.write, self.source
         function, grid, threads, shared, parameters = self.launch_arguments
 

@@ -22,9 +22,10 @@ BLOCKS = 1
 
 
 def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch of a span kernel for `work`, or None if spans do not fit or do not pay.
+    """Return one launch of a span kernel, which copies contiguous runs of bytes at any alignment.
 
-    Each run must be contiguous in the input and have the same indices everywhere. In the output, runs must follow one another.
+    Returns None if span kernels cannot execute `work`, or if copying single elements costs less. All elements of a run must
+    have the same indices and be adjacent in the input. In the output, each run must begin where the previous run ends.
     """
     run, *runs = work.dims
     size, run_bytes = work.element_bytes, work.dims[0].size * work.element_bytes
@@ -53,14 +54,14 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def too_long(work: Work) -> bool:
-    """Return True if `work` must be split because it is one run that is too long."""
+    """Return True if `work` is one contiguous run with more bytes than a span kernel can copy. It must be split."""
     run, size = work.dims[0], work.element_bytes
     one = len(work.dims) == 1 and (run.in_step, run.out_step) == (size, size) and not any(run.index_steps)
     return one and size <= WIDEST and run.size * size > LONGEST
 
 
 def _pays(work: Work, run_bytes: int, target: LaunchTarget) -> bool:
-    """Return True if spans cost less than single elements."""
+    """Return True if a span kernel costs less than a kernel that copies single elements."""
     size, lookups, index_bytes = work.element_bytes, len(work.lookups), work.index_bytes
     variants = [Variant(KernelKind.GATHER, 0, size, lookups, index_bytes, work.checked, once) for once in (False, True)]
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)

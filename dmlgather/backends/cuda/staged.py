@@ -40,7 +40,7 @@ Counted in `staged_e2_i8_long`: 25 for four vectors, 72 for 16 columns, 95 for f
 
 @dataclass(frozen=True, slots=True)
 class RowGather:
-    """The gather out[r, c] = data[r, index[c]], and its estimated costs in cycles per row."""
+    """The gather out[r, c] = data[r, index[c]]. The methods estimate its cost in cycles per row, for different kernels."""
 
     rows: int
     columns: int
@@ -53,7 +53,7 @@ class RowGather:
         return self.columns * self.index_bytes
 
     def direct(self, multiprocessors: int) -> float:
-        """Return the cost of direct reads. A thread then reads one column of several rows."""
+        """Return the cost if elements are read directly from device memory. Each thread then moves a column of several rows."""
         enough = self.rows * self.columns / max(1, multiprocessors * THREADS_PER_MULTIPROCESSOR)
         moved = next((count for count in (8, 4) if count <= enough and count * self.element_bytes <= 32), 1)
         block, warp = min(self.columns, BLOCK), min(self.columns, WARP)
@@ -64,22 +64,33 @@ class RowGather:
         return self._cycles(sectors, lines, instructions)
 
     def least(self, team: int) -> float:
-        """Return a lower bound of the cost of all staged launches with teams of at least `team` threads."""
+        """Return a lower bound of the cost of every staged launch whose teams have at least `team` threads."""
         return self._staged(1, 0, STAGED_ROW * team + min(STAGED_COLUMN, LONG_COLUMN) * self.columns)
 
     def staged(self, parts: int, team: int, rows: int) -> float:
-        """Return the cost with several teams in a block. `parts`: blocks that stage a row. `rows`: rows of a block."""
+        """Return the cost if a block has several teams. (A team is a group of threads that copies a row to shared memory.)
+
+        `parts`: the number of blocks that copy the same row to shared memory. `team`: the number of threads of a team.
+        `rows`: the number of rows that a block moves.
+        """
         instructions = STAGED_ROW * team * parts + (STAGED_COLUMN + STAGED_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions)
 
     def long(self, parts: int, place_bytes: int, rows: int) -> float:
-        """Return the cost of a kernel for long rows. `place_bytes`: bytes of a column's position, 2 or 4."""
+        """Return the cost of a kernel for long rows.
+
+        `parts`: the number of blocks that copy the same row to shared memory. `rows`: the number of rows that a block moves.
+        `place_bytes`: the bytes in which the kernel stores a column's position in the row, 2 or 4.
+        """
         instructions = parts * (LONG_ROW * LONG_BLOCK + LONG_VECTOR * self.row_bytes / VECTOR)
         instructions += (LONG_COLUMN + LONG_INDEX / rows) * self.columns
         return self._staged(parts, self._all_index_bytes / rows, instructions, place_bytes)
 
     def _staged(self, parts: int, index_bytes: float, instructions: float, place_bytes: int = 0) -> float:
-        """Return the cost of a row that `parts` blocks stage. `index_bytes`: indices to load per row."""
+        """Return the cost of a row that each of `parts` blocks copies to shared memory.
+
+        `index_bytes`: the bytes of indices to load per row. `place_bytes`: the bytes of a position in shared memory, or 0.
+        """
         staged = parts * self.row_bytes
         passes = self.columns / WARP * BANK_PASSES + (staged + place_bytes * self.columns) / LINE
         loaded = staged + index_bytes
@@ -92,7 +103,10 @@ class RowGather:
 
 
 def _touched(units: float, reads: int) -> float:
-    """Return the expected number of different sectors (or lines) of a row that random reads touch."""
+    """Return the expected number of different sectors (or lines) of a row that random reads touch.
+
+    `units`: the number of sectors (or lines) of the row. `reads`: the number of reads.
+    """
     return units * (1 - (1 - 1 / max(units, 1.0)) ** reads)
 
 
@@ -110,9 +124,10 @@ MORE_PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A division of rows and columns among blocks. `parts`: blocks that share a row. `share`: columns of each of them.
+    """A way to divide the rows and columns of a gather among blocks.
 
-    `groups`: groups of `parts` blocks, each with rows of its own.
+    `parts`: the number of blocks that share a row. `share`: the number of columns for each of these blocks.
+    `groups`: the number of groups of `parts` blocks. The rows are divided among the groups.
     """
 
     variant: Variant
@@ -125,7 +140,10 @@ class _Form:
 
 
 def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return the staged launch of `work`, or None if it cannot be staged or does not pay."""
+    """Return a launch that first copies each row to shared memory and then gathers from there.
+
+    Returns None if no such kernel can execute `work`, or if direct reads cost less.
+    """
     if not _along_rows(work, target):
         return None
     columns, *rows = work.dims
@@ -153,7 +171,10 @@ def staged_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield the form with several teams in a block, if it fits. Teams keep the positions of columns in registers."""
+    """Yield the form in which each block has several teams, if there is one.
+
+    Each thread keeps the positions of its columns in registers.
+    """
     variant = _variant(work, KernelKind.STAGED)
     slot = _slot_bytes(work, gather.row_bytes)
     team = _team(gather.columns, variant, slot, gather.rows, RESIDENT * target.multiprocessors)
@@ -176,10 +197,11 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 
 
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
-    """Yield forms for the kernels for long rows, unless teams stage each row only once.
+    """Yield forms for the kernels for long rows, in which a block moves one row at a time.
 
-    A block runs alone on a multiprocessor, and keeps the positions of its columns in shared memory. There are at most as many
-    blocks as multiprocessors, so few blocks resolve indices.
+    Yields nothing if the other staged kernels already copy each row to shared memory only once. The positions of a block's
+    columns are in shared memory, so only one block fits on a multiprocessor. There are at most as many blocks as
+    multiprocessors, because every block resolves its indices anew.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -215,17 +237,17 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for a row of whole vectors, and a vector of fill values."""
+    """Return the bytes of shared memory for one row, rounded up to 16-byte vectors, and a vector of fill values."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR
 
 
 def _team(columns: int, variant: Variant, slot: int, rows: int, blocks: int) -> int | None:
-    """Return the number of threads of a team, or None if the rows of a block do not fit into shared memory.
+    """Return the number of threads of a team, or None if a block's rows do not fit into shared memory.
 
-    It is the smallest team that takes a row's columns at once. If this gives too few blocks, it is a larger team with work for
-    every thread.
+    It is the smallest team that moves a whole row at once. If that gives too few blocks for the GPU, the team is larger, up to
+    one 16-byte vector per thread.
     """
     for team in TEAMS:
         rows_at_once = BLOCK // team

@@ -20,10 +20,11 @@ Sizes = tuple[int, ...]
 
 
 class Side(NamedTuple):
-    """The strides of a `Work` in its input or in its output, in bytes. A *run* is a stretch of adjacent elements of a box.
+    """The strides of a `Work` in its input or in its output, in bytes. A *box* is a slice of the work's elements.
 
-    `order`: the dimensions with a step that is not 0, smallest absolute step first. `moves`: (dimension, absolute step) in this
-    order.
+    A *run* of a box is a range of its elements that are adjacent in memory.
+    `order`: the dimensions with a step other than 0, sorted by absolute step, smallest first.
+    `moves`: pairs (dimension, absolute step) in the same order.
     """
 
     element_bytes: int
@@ -34,13 +35,13 @@ class Side(NamedTuple):
 
     @classmethod
     def of(cls, element_bytes: int, offset: int, steps: Sequence[int]) -> Side:
-        """Return the side with this offset and these steps."""
+        """Return the side with these strides (`steps`), with its dimensions sorted by stride."""
         moves = sorted([(abs(step), axis) for axis, step in enumerate(steps) if step])
         order = tuple([axis for _, axis in moves])
         return cls(element_bytes, offset, tuple(steps), order, tuple([(axis, step) for step, axis in moves]))
 
     def run(self, sizes: Sizes) -> tuple[int, tuple[int, ...]]:
-        """Return the bytes of each run of a box, and the dimensions along which the run extends."""
+        """Return the bytes of each run of a box with these sizes, and the dimensions along which a run extends."""
         length = self.element_bytes
         for count, (axis, step) in enumerate(self.moves):
             if step != length:
@@ -49,9 +50,10 @@ class Side(NamedTuple):
         return length, self.order
 
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
-        """Return the bytes of a run, and how often a byte is moved on average. A run ends at dimension `apart`.
+        """Return the bytes of a run, and how often each byte is moved on average.
 
-        Unlike in `run`, windows may overlap.
+        Unlike `run`, it counts elements with overlapping addresses, such as sliding windows, as one run. A run does not extend
+        along dimension `apart`.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -62,9 +64,10 @@ class Side(NamedTuple):
         return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Return the bytes of a run, and the dimension along which it could grow, or -1.
+        """Return the bytes of a box's run, and the dimension along which a larger box would have longer runs, or -1 for none.
 
-        Unlike in `run`, a run may have gaps, each smaller than a sector. `whole`: sizes of the work.
+        Unlike in `run`, a run may have gaps, each smaller than a sector.
+        `sizes`: the sizes of the box. `whole`: the sizes of the work.
         """
         length = self.element_bytes
         gap = SECTOR - length
@@ -78,18 +81,18 @@ class Side(NamedTuple):
         return length, -1
 
     def start(self, sizes: Sizes) -> int:
-        """Return the bytes from a box's first element to its lowest address: 0 or negative."""
+        """Return the distance in bytes from a box's first element to its lowest address: 0 or negative."""
         return sum([(size - 1) * step for size, step in zip(sizes, self.steps, strict=True) if step < 0])
 
     def extent(self, sizes: Sizes) -> int:
-        """Return the bytes from the lowest to the highest address of a box's elements."""
+        """Return the distance in bytes from the lowest to the highest address of a box's elements."""
         return sum([(sizes[axis] - 1) * step for axis, step in self.moves])
 
     def aligned(self, forms: Sequence[Sizes], cut: Sequence[int], starts: bool) -> int:
-        """Return the largest number of bytes that divides the lengths and addresses of all runs.
+        """Return the largest number of bytes that divides the lengths and addresses of all runs of all boxes.
 
-        `forms`: sizes of boxes, whole ones first. `cut`: dimensions with several boxes. `starts`: True if a box begins at its
-        lowest address, False if it begins at its first element.
+        `forms`: the different sizes of boxes, whole boxes first. `cut`: the dimensions along which there are several boxes.
+        `starts`: True if a box's address is its lowest one, False if it is the address of its first element.
         """
         length, along = self.run(forms[0])
         numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
@@ -103,9 +106,9 @@ class Side(NamedTuple):
         return gcd(*numbers)
 
     def needed(self, unit: int, whole: Sizes) -> dict[int, int] | None:
-        """Return the smallest box with runs that begin and end at multiples of `unit` bytes, as sizes by dimension.
+        """Return the smallest box whose runs begin and end at multiples of `unit` bytes, as sizes by dimension.
 
-        Return None if there is no such box.
+        Returns None if there is no such box. `whole`: the sizes of the work.
         """
         if unit == self.element_bytes:
             return {}
@@ -118,7 +121,10 @@ class Side(NamedTuple):
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Return True if a box of at most `most` elements may have runs that begin and end at multiples of `units`."""
+    """Return True if some box of at most `most` elements has runs that begin and end at multiples of `units` bytes.
+
+    `sides`, `units`: an item for the input, then one for the output. `whole`: the sizes of the work.
+    """
     one, other = sides[0].needed(units[0], whole), sides[1].needed(units[1], whole)
     if one is None or other is None:
         return False
@@ -126,7 +132,10 @@ def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: in
 
 
 def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
-    """Return the sizes of boxes to choose from. `most`: elements of a box. `sides`: input, then output."""
+    """Return the sizes of boxes of at most `most` elements, to choose from.
+
+    `whole`: the sizes of the work. `sides`: the strides of the input, then the strides of the output.
+    """
     # For each dimension, the elements in whole sectors; 0 if only one side moves along it, so that it is not cut.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
@@ -138,7 +147,8 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
     """Return a box that has runs of about the same length in the input and in the output.
 
-    `sectors`: by dimension, the number of elements that fill whole sectors on both sides; 0 if it must not be cut.
+    `sectors`: for each dimension, the number of elements that fill whole sectors in input and output, or 0 to keep it whole.
+    `most`: the largest number of elements of the box.
     """
     sizes, elements = [1] * len(whole), 1
     one, other = sides
@@ -196,9 +206,10 @@ def _can_grow(sizes: Sequence[int]) -> bool:
 
 
 def _cut(whole: int, most: int, sector: int) -> int:
-    """Return the size of nearly equal pieces of a dimension, at most `most`, and if possible a multiple of `sector`.
+    """Divide a dimension into nearly equal pieces of at most `most` elements, and return the size of the pieces.
 
-    Example: `whole` = 100 and `most` = 40 give three pieces. Equal pieces have 34 elements; with `sector` = 8, the size is 40.
+    The size is a multiple of `sector` if possible. Example: `whole` = 100 and `most` = 40 give three pieces. Equal pieces have
+    34 elements; with `sector` = 8, the size is 40.
     """
     most = most - most % sector if most > sector else most
     if most >= whole:

@@ -27,7 +27,7 @@ LONG_RUN = 64
 
 
 def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
-    """Return one launch that moves `work` by tiles, or None if they do not fit or do not pay."""
+    """Return one launch of a tile kernel that executes `work`, or None if there is none or if other kernels cost less."""
     inner, size = work.dims[0], work.element_bytes
     transposed = inner.in_step != size or inner.size * size < LONG_RUN
     if work.lookups or len(work.dims) < 2 or inner.out_step != size or not transposed:
@@ -104,13 +104,16 @@ def _elements_cost_more(work: Work, target: LaunchTarget, cost: float) -> bool:
 
 
 class Tiling(NamedTuple):
-    """A `Work` that is cut into boxes, which are the tiles. `sides`: input, then output.
+    """A `Work`, divided into boxes of elements. Each box is a tile: a block moves it through shared memory.
 
-    `sizes`: sizes of a whole box. The boxes at the end of a dimension may be smaller.
-    `cut`: dimensions along which there are several boxes. `ragged`: those of them along which the last box is smaller.
-    `forms`: sizes of whole boxes, then of the smaller boxes. Bit n of a form's number is set if the box is the last along
-    dimension `ragged[n]`. Example: with two ragged dimensions, `forms[2]` is for boxes that are last along `ragged[1]` only.
-    `aligned`: for each side, a number of bytes that divides the lengths and addresses of all runs.
+    `sides`: the strides of the input, then the strides of the output.
+    `sizes`: the sizes of a whole box. Boxes at the end of a dimension may be smaller.
+    `cut`: the dimensions along which there are several boxes.
+    `ragged`: the dimensions among these along which the last box is smaller.
+    `forms`: the different sizes of boxes, whole boxes first. Bit n of the position in `forms` is set if a box is the last one
+    along dimension `ragged[n]`. Example: `forms[2]` is for the boxes that are last along `ragged[1]` only.
+    `tiles`: the number of boxes.
+    `aligned`: a number of bytes that divides the lengths and addresses of all runs: one for the input, one for the output.
     """
 
     work: Work
@@ -124,7 +127,7 @@ class Tiling(NamedTuple):
 
     @classmethod
     def of(cls, work: Work, sides: tuple[Side, Side], sizes: Sizes) -> Tiling:
-        """Return `work` cut into boxes of these sizes."""
+        """Divide `work` into boxes of these sizes."""
         even: list[int] = []
         ragged: list[int] = []
         forms, count = [sizes], 1
@@ -142,7 +145,7 @@ class Tiling(NamedTuple):
         return cls(work, sides, sizes, tuple(cut), tuple(ragged), tuple(forms), count, aligned)
 
     def fits(self, units: tuple[int, int]) -> bool:
-        """Return True if loads and stores of `units` bytes can move all boxes."""
+        """Return True if all boxes can be moved by loads of `units[0]` bytes and stores of `units[1]` bytes."""
         size = self.work.element_bytes
         for unit, aligned, side in zip(units, self.aligned, self.sides, strict=True):
             if (unit != size and aligned % unit) or side.extent(self.sizes) >= 2**31:
@@ -150,7 +153,7 @@ class Tiling(NamedTuple):
         return True
 
     def are_squares(self, variant: Variant) -> bool:
-        """Return True if a squares kernel can move all boxes without touching more lines than other kernels.
+        """Return True if a squares kernel can move all boxes, and touches no more cache lines than other kernels.
 
         Input and output must be contiguous over whole units of `store_bytes`, along different dimensions.
         """
@@ -170,9 +173,9 @@ class Tiling(NamedTuple):
         return self.sides[0].order[0], self.sides[1].order[0]
 
     def are_stretches(self, variant: Variant, multiprocessors: int) -> bool:
-        """Return True if a stretch kernel can move all boxes and is of use.
+        """Return True if a stretch kernel can move all boxes, and its stores touch fewer sectors.
 
-        Boxes must be contiguous in the output, and the boxes of a block must have the same offset in their sectors.
+        Boxes must be contiguous in the output, and all boxes of one block must begin at the same offset in a sector.
         """
         tile_bytes = prod(self.sizes) * self.work.element_bytes
         fits = tile_bytes + SECTOR - variant.store_bytes <= variant.tile_bytes
@@ -182,7 +185,10 @@ class Tiling(NamedTuple):
         return self._boxes_per_block(multiprocessors) == 1 or not any(step % SECTOR for step in steps)
 
     def cost(self, variant: Variant, multiprocessors: int, waiting: float = 1.0) -> float:
-        """Return the estimated cycles of a multiprocessor per element. `waiting`: from `cost.idle`."""
+        """Return the estimated cycles of a multiprocessor per element.
+
+        `waiting`: the factor for multiprocessors without a block, from `cost.idle`.
+        """
         size, (source, target) = self.work.element_bytes, self.sides
         squares, whole = variant.kind is KernelKind.SQUARES, variant.kind is KernelKind.STRETCH
         return tile_cost(
@@ -203,7 +209,7 @@ class Tiling(NamedTuple):
         return -(-self.tiles // max(1, RESIDENT * multiprocessors))
 
     def launch(self, variant: Variant, multiprocessors: int) -> Launch | None:
-        """Return a launch, or None if there are too many boxes."""
+        """Return the launch of kernel `variant` that moves all boxes, or None if there are too many boxes for one launch."""
         if not launchable(self.tiles):
             return None
         outer = []
@@ -263,7 +269,7 @@ class Tiling(NamedTuple):
 
 
 def _room_shift(form: TileForm, unit: int) -> int:
-    """Return the `room_shift` of a squares kernel with the fewest bank conflicts when neighbouring threads read.
+    """Return the `room_shift` for which neighbouring threads of a squares kernel have the fewest bank conflicts.
 
     The kernel leaves a gap of one unit after every 2^room_shift bytes. Example: with units of 4 bytes and shift 7, bytes 0 …
     127 use banks 0 … 31, and byte 128 lies at 132, in bank 1.

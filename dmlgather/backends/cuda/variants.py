@@ -33,7 +33,7 @@ TOLD_LOOKUPS = 3
 
 
 class KernelKind(enum.Enum):
-    """The work that a kernel does. It is the first word of the kernel's name."""
+    """The kinds of kernels. A kernel's name begins with its kind."""
 
     COPY = "copy"
     """A slice: a plan without lookups."""
@@ -80,14 +80,14 @@ TEXTS = {
 
 
 class Variant(NamedTuple):
-    """One compiled kernel.
+    """One compiled kernel: a `KernelKind` and the constants that it is compiled for.
 
-    `dimensions`: of threads; 0 for a general kernel, which reads it from its arguments.
-    `element_bytes`: bytes of one load and store; for REVERSE, of one element in a vector.
-    `index_bytes`: 4 or 8, for GATHER, STAGED, LONG and SPAN.
-    `checked`: True for FILL and RAISE. STAGED, LONG, and GATHER with TOLD_LOOKUPS read the policy from their arguments.
-    `invariant`: True if the indices are the same along the walked dimension, so a thread resolves its indices once.
-    `load_bytes`, `store_bytes`: for TILES, STRETCH and SQUARES.
+    `dimensions`: the number of thread dimensions; 0 if the kernel reads it from its arguments.
+    `element_bytes`: the bytes of one load and store. For REVERSE, the bytes of an element; loads are vectors of 16 bytes.
+    `index_bytes`: the bytes of an index, 4 or 8. It is 0 if the kernel has no lookups or reads it from its arguments.
+    `checked`: True if the kernel detects indices out of range, for FILL and RAISE. Some kernels read this from their arguments.
+    `invariant`: True if all elements of a thread have the same indices, so that the thread resolves them only once.
+    `load_bytes`, `store_bytes`: the bytes of a load and of a store. Only tile kernels (TILES, STRETCH, SQUARES) have them.
     """
 
     kind: KernelKind
@@ -102,17 +102,17 @@ class Variant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the entry point, such as `gather_d2_k1_e16_i8_clamp_once`."""
+        """The name of the kernel's entry point, such as `gather_d2_k1_e16_i8_clamp_once`."""
         return self._filled(TEXTS[self.kind][1])
 
     @property
     def unit(self) -> str:
-        """Name of the `.cu` file."""
+        """The name of the `.cu` file that contains the kernel."""
         return self._filled(TEXTS[self.kind][0])
 
     @property
     def line(self) -> str:
-        """The line that defines the entry point in its `.cu` file."""
+        """The line that defines the kernel in its `.cu` file."""
         return f"{self.kind.name}({self.name}{self._filled(TEXTS[self.kind][2])})"
 
     def _filled(self, text: str) -> str:
@@ -134,7 +134,7 @@ class Variant(NamedTuple):
 
     @property
     def unroll(self) -> int:
-        """Number of elements that a walking thread moves; for a tile kernel, the number of its loads.
+        """The number of elements that a walking thread moves. For a tile kernel, the number of loads per thread.
 
         It equals UNROLL in `copy.cuh`, SPAN_UNROLL in `span.cuh`, COLUMNS in `staged.cuh`, UNITS in `staged_long.cuh` and
         SQUARE_UNITS in `square.cuh`.
@@ -162,7 +162,7 @@ class Variant(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Number of threads per block."""
+        """The number of threads per block."""
         return LONG_BLOCK if self.kind is KernelKind.LONG else BLOCK
 
     @property
@@ -172,7 +172,7 @@ class Variant(NamedTuple):
 
     @property
     def tile_bytes(self) -> int:
-        """Most bytes of a tile, as TILE_BYTES in `tile.cuh`."""
+        """The bytes of the largest tile, equal to TILE_BYTES in `tile.cuh`."""
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)

@@ -15,7 +15,11 @@ Version: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel of CuPy. `extra`: of dmlgather. `cuda`: major version. `least`: lowest compute capability. `nvrtc`: a package."""
+    """A CuPy package on PyPI.
+
+    `extra`: dmlgather's extra that installs it. `cuda`: the major version of CUDA that it is built for.
+    `least`: the lowest compute capability that it supports. `nvrtc`: the package that contains NVRTC for it.
+    """
 
     extra: str
     package: str
@@ -33,7 +37,7 @@ SOURCES = "cupy"
 
 
 class Misfit(NamedTuple):
-    """The first fault of an installation, and its remedy."""
+    """The first reason why the installed CuPy cannot work on this machine (`what`), and its remedy."""
 
     what: str
     remedy: str
@@ -48,7 +52,7 @@ def version_of(package: str) -> str | None:
 
 
 def has_files() -> bool:
-    """Return True if the module cupy exists. An uninstalled CuPy may leave an empty folder."""
+    """Return True if Python finds the module cupy. The empty folder that an uninstalled CuPy may leave does not count."""
     try:
         spec = find_spec("cupy")
     except ValueError:  # in sys.modules, with a __spec__ of None
@@ -62,13 +66,20 @@ def installed() -> list[Wheel]:
 
 
 def advice(driver: Driver, number: int | None = None) -> str:
-    """Return the shell commands that install the right CuPy. `number`: only for this GPU."""
+    """Return the shell commands that install the right CuPy.
+
+    `number`: the GPU that CuPy must support; None for all GPUs.
+    """
     wheel = _advised(driver, number)
     return _replacing([name for name in _cupys() if name != wheel.package], wheel)
 
 
 def advised(driver: Driver, number: int | None = None) -> str:
-    """Return the extra that is installed if it fits the GPUs, or else the newest that fits."""
+    """Return dmlgather's extra that installs the right CuPy.
+
+    This is the installed one if it supports the GPUs, or else the newest that does. `number`: the only GPU to support; None for
+    all GPUs.
+    """
     return _advised(driver, number).extra
 
 
@@ -79,7 +90,10 @@ def _advised(driver: Driver, number: int | None) -> Wheel:
 
 
 def misfit(driver: Driver, nvrtc: Version | None = None, number: int | None = None) -> Misfit | None:
-    """Return the first fault that keeps CuPy from running, or None. `nvrtc`: the version that CuPy has loaded."""
+    """Return the first fault that keeps CuPy from running, or None.
+
+    `nvrtc`: the NVRTC version that CuPy has loaded. `number`: the only GPU to check; None for all GPUs.
+    """
     if driver.error is not None:
         return Misfit(driver.error, remedy(driver))
     wheels, names, gpus, best = installed(), _cupys(), _gpus(driver, number), _advised(driver, number)
@@ -135,12 +149,12 @@ def _too_old(wheel: Wheel, gpus: list[tuple[int, NvidiaGpu]]) -> str | None:
 
 
 def _cupys() -> list[str]:
-    """Return the installed packages of CuPy. They share files, so more than one is an error."""
+    """Return the names of all installed CuPy packages. There must be only one, because they share files."""
     return [name for name in (*(wheel.package for wheel in WHEELS), SOURCES) if version_of(name)]
 
 
 def _replacing(names: list[str], wheel: Wheel) -> str:
-    """Return the commands that uninstall packages and install the extra of a wheel."""
+    """Return the commands that uninstall these packages and install `wheel`."""
     if not names:
         return installing(wheel.extra)
     # pip would leave an NVRTC of a newer CUDA, and CuPy would load it.

@@ -15,10 +15,10 @@ COUNTABLE = 2**63
 
 
 class Work(NamedTuple):
-    """A canonical plan, or a part of it. Steps and offsets are in bytes.
+    """The elements that one or more launches must move: a canonical plan or a part of it. Steps and offsets are in bytes.
 
-    `lookups`: their `walk` is 0 until a launch form is chosen. `in_bytes`: size of the input. No index leads to a read beyond
-    it.
+    `lookups`: the plan's lookups. The field `walk` of each is 0 until a launch form is chosen.
+    `in_bytes`: the size of the input. No index leads to a read after its end.
     """
 
     dims: tuple[Dimension, ...]
@@ -33,12 +33,12 @@ class Work(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Number of elements."""
+        """The number of elements to move."""
         return prod([dim.size for dim in self.dims])
 
     @classmethod
     def of(cls, plan: IndexPlan) -> Work:
-        """Return the work of a canonical plan that is not empty. A constant plan reads its fill value."""
+        """Return the work of a canonical plan that is not empty. If the plan is constant, the input is its fill value."""
         constant = plan.constant
         return cls(
             dims=_dims(plan, plan.shape),
@@ -54,13 +54,13 @@ class Work(NamedTuple):
 
     @classmethod
     def checks(cls, plan: IndexPlan) -> Work:
-        """Return the work of a RAISE plan that only checks the indices."""
+        """Return work that checks the indices of a RAISE plan and moves nothing."""
         assert plan.index_type is not None
         dims = tuple(dim._replace(out_step=0, in_step=0) for dim in _dims(plan, plan.index_shape))
         return cls(dims, 1, 0, 0, _lookups(plan), plan.index_type.bytes, checked=True)
 
     def halves(self) -> tuple[Work, Work]:
-        """Return the two halves of the work, cut along the longest dimension."""
+        """Divide the work in two halves along its longest dimension."""
         axis = max(range(len(self.dims)), key=lambda axis: self.dims[axis].size)
         dim = self.dims[axis]
         cut = dim.size // 2
@@ -114,7 +114,7 @@ def _lookups(plan: IndexPlan) -> tuple[LookupBytes, ...]:
 
 
 def check_rank(plan: IndexPlan) -> None:
-    """Raise ValueError if the plan has too many dimensions or lookups for the general kernels."""
+    """Raise ValueError if the plan has more dimensions or lookups than the general kernels support."""
     for what, count in (("dimensions", plan.rank), ("lookups", len(plan.lookups))):
         if count > MAX_RANK:
             raise ValueError(
