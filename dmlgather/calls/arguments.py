@@ -31,7 +31,11 @@ class Fill:
 
 
 def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dtype[Any]) -> tuple[OutOfBounds, bytes]:
-    """Return the policy that `choice` names, and its fill value as bytes. Raise ValueError for a wrong choice."""
+    """Return the policy that `choice` names, and its fill value as bytes.
+
+    `default`: the policy if `choice` is None. `dtype`: the data type of the fill value. Raises ValueError if `choice` names no
+    policy, or if `dtype` cannot hold the fill value.
+    """
     if choice is None:
         return default, b""
     if isinstance(choice, Fill):
@@ -43,7 +47,7 @@ def resolve_policy(choice: str | Fill | None, default: OutOfBounds, dtype: np.dt
 
 
 def policy_of(problem: Problem, choice: str | Fill | None) -> tuple[OutOfBounds, bytes]:
-    """Return the policy and fill value that `choice` names, or for None those of the problem."""
+    """Return the policy and fill value that `choice` names. For None, return the policy and fill value of the problem."""
     own = problem.out_of_bounds
     return (own, problem.fill) if choice is None else resolve_policy(choice, own, problem.output.dtype)
 
@@ -66,7 +70,10 @@ def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def type_of(name: str, item: Any) -> TensorType:
-    """Return the shape and data type of an array, of an object with `shape` and `dtype`, or of a pair."""
+    """Return the shape and data type that `item` states.
+
+    `item`: an array, an object with `shape` and `dtype`, or a pair (shape, dtype). `name`: the argument's name in messages.
+    """
     if isinstance(item, TensorType):
         return item
     if isinstance(item, tuple) and len(item) == 2 and not hasattr(item, "shape"):
@@ -94,7 +101,10 @@ def check_type(what: str, actual: TensorType, expected: TensorType) -> None:
 
 
 def host_values(name: str, values: Any) -> Any:
-    """Make an argument readable on the host. Raise TypeError on a GPU, because the call would have to wait."""
+    """Return an argument whose values can be read on the host: Python values, or an array in host memory.
+
+    Raises TypeError for an array on a GPU, because the call would have to wait for its values.
+    """
     if isinstance(values, np.generic) or not hasattr(values, "__dlpack__"):
         return values
     array, device = arrays.adopt(values)
@@ -104,12 +114,16 @@ def host_values(name: str, values: Any) -> Any:
 
 
 def slice_bounds(starts: Any, ends: Any, axes: Any, steps: Any) -> dict[str, Any]:
-    """Return the bounds of ONNX's Slice, by name. `axes` and `steps` may be None."""
+    """Return the arguments of ONNX's Slice by name, as `host_bounds` does. `axes` and `steps` may be None."""
     return host_bounds(("axes", "steps"), starts=starts, ends=ends, axes=axes, steps=steps)
 
 
 def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
-    """Return the bounds of a slice as tuples or NumPy arrays, by name. Raise TypeError for other values."""
+    """Return the bounds of a slice by name, as tuples or NumPy arrays.
+
+    `optional`: the names of the bounds that may be None. Raises TypeError if a bound is neither a sequence nor an array in host
+    memory.
+    """
     for name, values in bounds.items():
         if isinstance(values, Sequence) and not isinstance(values, str | bytes):
             bounds[name] = tuple(values)
@@ -122,10 +136,10 @@ def host_bounds(optional: Collection[str], /, **bounds: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An array argument of a call, moved to the device that reads it.
+    """An array argument of a call, moved to the device where the call reads it.
 
-    `given`: the caller's array, on the device `home`. `array`: what the call reads, in `memory`. `runs`: the device that
-    executes the call.
+    `given`: the caller's array. `home`: the device where it lies. `array`: the array that the call reads.
+    `memory`: the device where that array lies. `runs`: the device that executes the call.
     """
 
     name: str
@@ -137,22 +151,25 @@ class Taken:
 
     @property
     def type(self) -> TensorType:
-        """Shape and data type. For strings, the data type is NumPy's object type."""
+        """The shape and data type. For strings, the data type is NumPy's object type."""
         return TensorType(tuple(self.array.shape), self.array.dtype)
 
     @property
     def has_signature(self) -> bool:
-        """True if the caller's array has a signature. Converted strings have none."""
+        """True if the caller's array has a signature and the call reads it without a conversion of strings."""
         return arrays.signature(self.given) is not None and (self.array is self.given or not self.array.dtype.hasobject)
 
     @property
     def signature(self) -> Signature:
-        """Signature of `array`."""
+        """The signature of `array`."""
         return signature_on(self.memory, self.array)
 
 
 def taken(name: str, given: Any, target: Device | None) -> Taken:
-    """Return an argument, moved to `target` if it is not None. Raise TypeError if it cannot be used there."""
+    """Return an array argument, moved to the device `target`, or left where it is if `target` is None.
+
+    Raises TypeError if a call cannot use the array there.
+    """
     try:
         array, home = arrays.adopt(given)
     except TypeError as error:
@@ -164,9 +181,10 @@ def taken(name: str, given: Any, target: Device | None) -> Taken:
 
 
 def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
-    """Return all array arguments of a call, moved to `device` if it is not None. Strings become Python objects.
+    """Return all array arguments of a call, moved to `device`, or left where they are if `device` is None.
 
-    Raise TypeError for an array that cannot be used, and for several devices if `device` is None.
+    Arrays of strings become arrays of Python objects. Raises TypeError if a call cannot use an array, or if `device` is None
+    and the arrays lie on several devices.
     """
     items = [taken(name, array, device) for name, array in args.items()]
     if len({item.memory for item in items}) > 1:
@@ -176,10 +194,16 @@ def take(args: Mapping[str, Any], device: Device | None) -> list[Taken]:
 
 
 class CallOutput:
-    """The array that a call writes: `out`, or a new array. `home`: the device of `out`."""
+    """The output of a call: the caller's `out`, or a new array.
+
+    `array`: the array that the call writes. `home`: the device of `out` or of the new array.
+    """
 
     def __init__(self, first: Taken, tensor: TensorType, out: Any = None) -> None:
-        """Use `out`, or allocate an array of the library of `first`. Raise ValueError or TypeError for a wrong `out`."""
+        """Use `out`, or make a new array of the library of `first`, an input of the call.
+
+        `tensor`: the type of a new array. Raises ValueError or TypeError if `out` cannot be written.
+        """
         self._first, self._memory, self._out = first, first.memory, out
         self._allocator: Adapter | None = None
         if out is None and first.home == first.memory and tensor.dtype == first.array.dtype and first.has_signature:
@@ -201,23 +225,27 @@ class CallOutput:
 
     @property
     def signature(self) -> Signature:
-        """Signature of `array`."""
+        """The signature of `array`."""
         return signature_on(self._memory, self.array)
 
     @property
     def in_place(self) -> bool:
-        """True if the call writes directly to `out` or to the new array."""
+        """True if the call writes directly to `out` or to the new array, and not to a temporary copy."""
         return self.home == self._memory and self.array is self._adopted
 
     def check_given(self, expected: TensorType, *, moves: bool) -> None:
-        """Raise TypeError or ValueError if `out` does not fit. `moves`: True if it may be on another device."""
+        """Check `out`.
+
+        Raises TypeError or ValueError if its data type or shape is not the expected one. Raises TypeError if it lies on another
+        device than the first input, unless `moves` is True.
+        """
         check_type("out", TensorType(tuple(self._adopted.shape), self._adopted.dtype), expected)
         if not moves and self.home != self._first.home:
             places = f"{self._first.name} on {self._first.home}, out on {self.home}"
             raise TypeError(f"arrays lie on different devices ({places}); move them to one, or say device=")
 
     def returned(self) -> Any:
-        """Return `out`, or the new array in the caller's library. The call must have written `array`."""
+        """Return `out`, or the new array in the library of the first input. The call must have written `array` before."""
         if self._out is not None:
             if self.array is not self._adopted:
                 arrays.fill_from(self._adopted, self.home, arrays.move(self.array, self._memory, self.home))

@@ -33,9 +33,10 @@ ALSO_ACCEPTED = {DataType.UINT8: ("bool",)}
 
 
 class DescribedTensors:
-    """The tensors of a valid descriptor, inputs first, and prepared calls for arrays that a caller passes for them.
+    """The tensors of a valid descriptor, inputs first. The methods prepare calls for arrays that hold these tensors.
 
-    Methods take signatures, not arrays, so callers may cache their results. `device`: None for the device of the arrays.
+    The methods take signatures instead of arrays, so that callers may cache the results.
+    `device`: the device that runs all calls; None for the device of the arrays.
     """
 
     def __init__(self, problem: DescriptorProblem, device: Device | None, policy: tuple[OutOfBounds, bytes]) -> None:
@@ -48,7 +49,11 @@ class DescribedTensors:
             prepare_program(self.lower([tensor.layout for tensor in problem.tensors]), device)
 
     def new_output(self, *inputs: Signature | None) -> Signature | None:
-        """Return the signature of a new packed output, or None if an input must be moved first."""
+        """Return the signature of a new packed output array.
+
+        Returns None if an input must be converted or moved first. `inputs`: the signature of each input, or None if it has
+        none.
+        """
         self.check_count(len(inputs))
         devices = [device_of(signature) for signature in inputs if signature is not None]
         if len(devices) < len(inputs) or (self.device is not None and set(devices) != {self.device.memory}):
@@ -58,10 +63,10 @@ class DescribedTensors:
         return packed_signature(output.dtype, output.shape, new_place(devices[0]))
 
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
-        """Return the prepared call for these signatures, or None if an array must be moved first.
+        """Return the prepared call for arrays with these signatures, or None if an array must be converted or moved first.
 
-        An array's shape decides if it is a tensor of the described Sizes or a buffer. With `buffers`, all are buffers.
-        Raise TypeError or ValueError for arrays that do not fit.
+        An array whose shape is the described Sizes is a tensor with its own strides. Any other array is a buffer.
+        `buffers`: True to use all arrays as buffers. Raises TypeError or ValueError if an array does not fit its tensor.
         """
         self.check_count(len(signatures) - 1)
         present = [signature for signature in signatures if signature is not None]
@@ -81,14 +86,17 @@ class DescribedTensors:
         return prepare_call(self.lower, self.device or devices[0], footprints[:-1], footprints[-1], present, own_words=True)
 
     def target(self, device: str | None) -> Device:
-        """Return the device to run on; for None, the operator's own or else GPU 0. Raise ValueError for another device."""
+        """Return the device with this name. For None, return the operator's own device, or else GPU 0.
+
+        Raises ValueError if the operator was compiled for another device.
+        """
         target = Device.parse(device) if device is not None else self.device or Device("cuda")
         if self.device is not None and target != self.device:
             raise ValueError(f"device is {target}, but the operator was compiled for {self.device}")
         return target
 
     def addressed(self, device: str | None) -> DeviceCall:
-        """Return the prepared call for buffers on a GPU. Their addresses are multiples of 16 bytes."""
+        """Return the prepared call for buffers on a GPU whose addresses are multiples of 16 bytes."""
         target = self.target(device)
         if not target.on_gpu:
             raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")
@@ -98,7 +106,10 @@ class DescribedTensors:
         return call
 
     def stated(self, device: Device, layout: Sequence[Any]) -> list[Signature]:
-        """Return the signatures of the arrays in one item of `layouts` (`CompiledOperator.prepare`), inputs first."""
+        """Return the signatures of the arrays that one item of `layouts` states, inputs first.
+
+        See `CompiledOperator.prepare` for `layouts`.
+        """
         entries = [*layout]
         if len(entries) == len(self.inputs):
             entries.append(None)
@@ -114,7 +125,7 @@ class DescribedTensors:
         ]
 
     def check_count(self, count: int) -> None:
-        """Raise TypeError for a wrong number of inputs."""
+        """Raise TypeError if `count` is not the operator's number of inputs."""
         if count != len(self.inputs):
             raise TypeError(
                 f"{self._name} takes {counted(len(self.inputs), 'input array')} ({', '.join(self.inputs)}), got {count}"
@@ -145,7 +156,7 @@ class DescribedTensors:
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raise TypeError if the devices of a call's arrays differ."""
+    """Raise TypeError if the arrays of a call lie on several devices."""
     if len(set(devices)) > 1:
         raise TypeError(
             f"arrays lie on different devices ({', '.join(map(str, devices))}); move them to one, or compile the operator "
@@ -154,7 +165,11 @@ def check_devices(devices: Sequence[Device]) -> None:
 
 
 def _stated(name: str, item: Any, where: int) -> Signature:
-    """Return the signature that `item` states: an example array, (shape, dtype), or (shape, dtype, strides in bytes)."""
+    """Return the signature of the array that `item` states.
+
+    `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes). `where`: the place of the array (see
+    `Signature`).
+    """
     if not isinstance(item, tuple):
         try:
             array, home = arrays.adopt(item)

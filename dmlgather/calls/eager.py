@@ -28,11 +28,11 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The arguments of a call of an eager function, before any array is read. The dialects' functions make it.
+    """The arguments of one call of an eager function, such as `dg.onnx.gather`, before any array is read.
 
-    `problem_of`: function that returns the problem for the shape and data type of each array.
-    `keyed`: True if the prepared call may be cached by the call's key. The same arguments must then be arrays in every call,
-    and the prepared call must depend only on their types and strides and on the other arguments.
+    `problem_of`: function that takes the type of each array and returns the problem.
+    `keyed`: True if later calls with the same key may repeat this call. If True, the call's key must determine which arguments
+    are arrays. The prepared call must depend only on the key: the types and strides of the arrays, and the other arguments.
     """
 
     problem_of: Callable[..., Any]
@@ -49,13 +49,17 @@ class Request:
 
     @property
     def runs(self) -> Device | None:
-        """The device to run on; None for the device of the arrays."""
+        """The device that runs the call, or None for the device of the arrays."""
         return None if self.device is None else Device.parse(self.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of a call. `written`: prepared calls that can repeat it; perhaps none. `several`: True for a tuple."""
+    """The result of one call, and how to repeat the call.
+
+    `result`: the value that the call returns. `taken`: the array arguments. `several`: True if the result is a tuple.
+    `written`: the prepared calls that wrote the result. It is empty if they cannot repeat the call.
+    """
 
     result: Any
     taken: Sequence[Taken]
@@ -76,10 +80,10 @@ class EagerFunction(Generic[P]):
         update_wrapper(self, request)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run on arrays. The result is an array of the first argument's library, or `out` if it is given.
+        """Run on arrays. The result is an array of the first argument's library, or `out` if `out` is given.
 
-        On a GPU, run on `stream`. Without `stream`, run on PyTorch's current stream if the first array is a tensor, else on
-        CuPy's.
+        On a GPU, the call runs on `stream`. Without `stream`, it runs on PyTorch's current stream if the first array is a
+        tensor, else on CuPy's.
         """
         repeaters, args_and_out = self._known(args, kwargs)
         if repeaters and (result := repeaters[0](args_and_out)) is not None:
@@ -95,7 +99,7 @@ class EagerFunction(Generic[P]):
         return ran.result
 
     def run(self, request: Request) -> Ran:
-        """Run a call by the slow path."""
+        """Run a call with all checks, without the caches of earlier calls."""
         with arrays.in_order([*request.arrays.values(), request.out], request.stream, request.runs):
             taken = take(request.arrays, request.runs)
             problem = request.problem_of(*(item.type for item in taken))
@@ -110,9 +114,9 @@ class EagerFunction(Generic[P]):
         return self.problem(*args, **kwargs).plan()
 
     def problem(self, *args: P.args, **kwargs: P.kwargs) -> Problem:
-        """Return the problem (operator, types and attributes) of a call with these arguments. `dg.translate` takes it.
+        """Return the problem (operator, types and attributes) of a call with these arguments. `dg.translate` accepts it.
 
-        Arguments are those of `plan`.
+        The arguments are the same as in `plan`.
 
         >>> dg.onnx.gather.problem(((30522, 384), "float32"), ((1, 128), "int64")).output.shape
         (1, 128, 384)
@@ -123,11 +127,11 @@ class EagerFunction(Generic[P]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """Signature for `help`, without a return type: the wrapped function returns a `Request`."""
+        """The signature for `help`, without a return type: the wrapped function returns a `Request`, but a call an array."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:
-        """Return the function itself. `help` shows arguments only for objects with `__get__`."""
+        """Return the function itself. Without `__get__`, `help` would not show the arguments."""
         return self
 
     def __reduce__(self) -> str:
@@ -148,8 +152,10 @@ def execute(
 ) -> Any:
     """Run a problem on arrays. The result is an array of the first array's library.
 
-    `device`: None for the device of the arrays. Raise TypeError for a wrong data type and for several devices, ValueError for a
-    wrong shape, IndexError for a bad index under RAISE (on every device), and DeviceError if there is no usable GPU.
+    `device`: the device that runs the problem; None for the device of the arrays.
+
+    Raises TypeError for a wrong data type and for several devices, ValueError for a wrong shape, IndexError for a bad index
+    under RAISE (on every device), and DeviceError if there is no usable GPU.
     """
     with arrays.in_order(inputs):
         taken = take(dict(zip(problem.arguments, inputs, strict=True)), None if device is None else Device.parse(device))
@@ -163,7 +169,11 @@ def execute(
 def written_by(
     problem: Problem, policy: tuple[OutOfBounds, bytes], runs: Device, inputs: Sequence[Any], out: Any
 ) -> PreparedCall:
-    """Run a problem on arrays in the memory of `runs`, and return the prepared call. Raise IndexError under RAISE."""
+    """Run a problem, so that it writes `out`, and return the prepared call.
+
+    `policy`: the policy and its fill value. `runs`: the device that runs the problem. All arrays are in its memory. Raises
+    IndexError for a bad index under RAISE.
+    """
     call = prepared(problem, policy, runs, *(signature_on(runs.memory, array) for array in (*inputs, out)))
     write(call, problem, inputs, out)
     return call
@@ -184,10 +194,10 @@ def _run(
 
 
 def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
-    """Run on strings if the dialect itself fills: an index out of range gives the empty string.
+    """Run a FILL problem on strings. The dialect fills with the empty string.
 
-    A plan fills with raw bytes, which cannot be a reference to an object. So the plan moves the positions of the strings,
-    counted from 1. Position 0 is the empty string.
+    A plan cannot fill with a Python object. So the plan moves the positions of the strings, counted from 1, and fills with 0,
+    the position of the empty string.
     """
     first = taken[0]
     positions = np.arange(1, first.array.size + 1, dtype=np.intp).reshape(first.array.shape)
@@ -199,14 +209,17 @@ def _run_on_positions(problem: Problem, taken: Sequence[Taken]) -> Any:
 
 
 def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | str, int]:
-    """Return a number for each array argument, by its name and by its position. `out` has the last number."""
+    """Return a number for each array argument of a function, by name and by position. `out` has the last number."""
     places = [*inspect.signature(request).parameters]
     slots: dict[int | str, int] = {name: slot for slot, name in enumerate((*names, "out")) if name in places}
     return slots | {places.index(str(name)): slot for name, slot in slots.items()}
 
 
 def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
-    """Return True if the prepared calls in `ran.written` alone can repeat the call."""
+    """Return True if a call can be repeated by the prepared calls in `ran.written` and nothing else.
+
+    It can if these calls read the arrays as the caller passed them, without a conversion or a move.
+    """
     return bool(
         ran.written
         and request.stream is None
@@ -224,7 +237,7 @@ def _repeaters(ran: Ran, args: Sequence[Any]) -> list[Repeater]:
 
 
 def _as_passed(read: Any, argument: Any) -> bool:
-    """Return True if the call read the argument itself, or the same packed memory in another shape."""
+    """Return True if `read` is the argument itself, or the same packed memory in another shape."""
     if read is argument:
         return True
     adapter = arrays.adapter_of(argument)

@@ -20,7 +20,10 @@ _NDARRAY = np.ndarray
 
 
 def plain(kind: type[T]) -> type[T]:
-    """Class decorator: add a class to `PLAIN`. Its equal instances must be interchangeable and hashable."""
+    """Class decorator: let values of a class be part of keys. It adds the class to `PLAIN`.
+
+    Instances of the class must be hashable, and equal instances must be interchangeable.
+    """
     PLAIN.add(kind)
     return kind
 
@@ -32,9 +35,10 @@ def read_call(
     inputs: list[Any],
     signature: Callable[[Any], tuple[Hashable, ...] | None],
 ) -> tuple[Hashable, ...] | None:
-    """Return the key of a call, or None. Store each array argument in `inputs`, at its number.
+    """Return the key of a call, or None if it has none. Also store each array argument in the list `inputs`.
 
-    `slots`: number of each array argument, by position and by name. The argument `out` has the last number.
+    `slots`: the position in `inputs` of each array argument, by its position and by its name. `out` comes last.
+    `signature`: function that returns an array's signature, or None.
     """
     items: list[Any] = []
     last = len(inputs) - 1  # the key of `out` must say if the array is writeable
@@ -60,7 +64,7 @@ def read_call(
 
 
 def _added(items: list[Any], value: Any) -> bool:
-    """Append an argument's type and value to a key. Return False if it cannot be in a key."""
+    """Append the type and the value of an argument to a key. Return False if the value cannot be part of a key."""
     kind = type(value)  # part of the key, because True, 1 and 1.0 are equal
     if kind in PLAIN:
         items += (kind, value)

@@ -33,11 +33,12 @@ def compile(  # noqa: A001 - users know this word for preparing an operator
 ) -> CompiledOperator:
     """Validate `desc` at a feature level, and return an operator that runs it.
 
-    `device`: None runs each call on the device of its arrays. With "cpu", "cuda", "cuda:N" or "reference", the operator runs
-    there, is prepared for packed arrays now, and moves arrays from other devices.
-    `out_of_bounds`: None for DirectML's clamping; else "clamp", "raise", "promise" or Fill(value).
+    `device`: None runs each call on the device of its arrays. With "cpu", "cuda", "cuda:N" or "reference", the operator runs on
+    this device, is prepared for packed arrays now, and moves arrays from other devices.
+    `out_of_bounds`: what an index out of range does. None and "clamp" read the nearest element, as DirectML does. "raise"
+    raises an IndexError. Fill(value) writes the value. With "promise", the caller promises that no index is out of range.
 
-    Raise DescriptorError (a ValueError that lists every error), ValueError for an unknown device, level or policy, and
+    Raises DescriptorError (a ValueError that lists every error), ValueError for an unknown device, level or policy, and
     DeviceError if the device cannot be used.
 
     >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
@@ -50,7 +51,7 @@ def compile(  # noqa: A001 - users know this word for preparing an operator
 
 
 class CompiledOperator:
-    """A valid descriptor that can run on arrays. `compile` makes one.
+    """A valid descriptor that can run on arrays. `compile` makes it.
 
     Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without their
     leading 1s, is read with its own strides. A one-dimensional contiguous array of the described type or uint8 is a buffer,
@@ -84,7 +85,7 @@ class CompiledOperator:
 
     @cached_property
     def plan(self) -> IndexPlan:
-        """Return the IndexPlan over the described layouts, before it is canonicalised."""
+        """The IndexPlan for buffers with the described layouts. It is not canonical yet."""
         return self.lower([tensor.layout() for tensor in self._tensors.tensors.values()])
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
@@ -93,11 +94,12 @@ class CompiledOperator:
         `inputs`: one array per input tensor.
         `out`: an array to write and return instead of a new one. The call then allocates nothing.
         `stream`: on a GPU, the stream to run on: a stream of CuPy or torch, an object with `__cuda_stream__`, or an address.
-        Without `stream`, the call runs on PyTorch's current stream if the first input is a tensor, else on CuPy's. The call is
-        ordered with the streams of other libraries that wrote an array or use it later. Without `stream`, it is also ordered
-        with CuPy's current stream.
 
-        Raise TypeError for a wrong data type or type of array, and for arrays on several devices; ValueError for a wrong shape
+        Without `stream`, the call runs on PyTorch's current stream if the first input is a tensor, else on CuPy's. The call
+        waits for earlier work of other libraries on the arrays, and later work of these libraries waits for the call. Without
+        `stream`, the call is also ordered with CuPy's current stream.
+
+        Raises TypeError for a wrong data type or type of array, and for arrays on several devices; ValueError for a wrong shape
         or an overlapping `out`; and IndexError for a bad index under "raise" on the CPU (on a GPU, call `raise_if_bad`).
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
@@ -134,13 +136,12 @@ class CompiledOperator:
         return out
 
     def bind(self, *inputs: Any, out: Any) -> BoundOperator:
-        """Return the operator bound to these arrays, on the CPU or a GPU. Running it returns None; `out` has the result.
+        """Return the operator bound to these arrays. Each call of the bound operator writes `out` again and returns None.
 
-        A bound operator is the cheapest way to run an operator repeatedly, and the form that a CUDA graph can capture.
+        A bound operator is the cheapest way to run an operator repeatedly, and the form that a CUDA graph can capture. Later
+        changes of the arrays' flags, such as `out.setflags(write=False)`, are not checked.
 
-        Later changes of the arrays' flags, such as `out.setflags(write=False)`, are not checked.
-
-        Raise TypeError and ValueError like a call.
+        Raises TypeError and ValueError like a call.
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(1, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -166,8 +167,8 @@ class CompiledOperator:
     def run_buffers(self, *inputs: Any, out: Any, stream: Any = None) -> None:
         """Run on one-dimensional byte buffers (uint8), which are read and written through the described strides.
 
-        Raise TypeError for buffers that are not on the operator's device, ValueError for a buffer that is too short, ValueError
-        for an `out` that overlaps an input, and IndexError like a call.
+        Raises TypeError if a buffer is not on the operator's device, ValueError if a buffer is too short or `out` overlaps an
+        input, and IndexError like a call.
         """
         with arrays.in_order((*inputs, out), stream, self._tensors.device):
             adopted = [*map(arrays.adopt, inputs), arrays.adopt_output(out)]
@@ -179,14 +180,17 @@ class CompiledOperator:
     def prepare(self, device: str | None = None, *, layouts: Sequence[Sequence[Any]] | None = None) -> None:
         """Plan and compile for later calls, so that the first call only launches.
 
-        `device`: None for the device that the operator was compiled for, or else "cuda".
-        `layouts`: an item for each kind of call. An item has an entry for each input, and one for `out` if the call passes it.
-        An entry is an example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a GPU, later
-        arrays must have the alignment of their example array; arrays stated by shape must be aligned to 16 bytes. Without
-        `layouts`, calls are prepared for packed arrays of the described Sizes, and on a GPU also for buffers and addresses.
+        `device`: the device of the calls. None means the device that the operator was compiled for, or else "cuda".
+        `layouts`: a list with one sequence for each combination of layouts that later calls will use. The sequence has one item
+        per input. If the calls pass `out`, it has one more item, for `out`. An item is an example array, (shape, dtype) for a
+        packed array, or (shape, dtype, strides in bytes). On a GPU, later arrays must have the alignment of the example array,
+        or 16 bytes if there is none.
 
-        Raise TypeError and ValueError like a call with these arrays; the message has the item's number. Raise ValueError for a
-        device on which no call runs, and DeviceError if there is no usable GPU.
+        Without `layouts`, calls are prepared for packed arrays of the described Sizes, and on a GPU also for buffers and
+        addresses.
+
+        Raises TypeError and ValueError like a call with these arrays. The message says which sequence of `layouts` is wrong.
+        Raises ValueError if no call can run on the device, and DeviceError if there is no usable GPU.
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
         >>> desc = dg.GatherElementsOperatorDesc(input_tensor=row, indices_tensor=row, output_tensor=row, axis=1)
@@ -230,7 +234,10 @@ class CompiledOperator:
             self._last = call.launch(pointers[:-1], out, stream)
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last call. On a GPU, wait for it."""
+        """Raise IndexError if the last call under "raise" met a bad index. On a GPU, wait for the call.
+
+        The message names the first bad index in memory order.
+        """
         last = self._last
         if last is not None:
             self._raise(last)
@@ -238,14 +245,15 @@ class CompiledOperator:
     def explain(self) -> Explanation:
         """Return a report that explains how the operator runs.
 
-        It has the plan, the canonical plan, each device's recipe or kernels, the bytes moved, and the lowest feature level.
+        It has the plan, the canonical plan, the CPU loop or CUDA kernels of each device, the bytes moved, and the lowest
+        feature level.
         """
         from dmlgather.diagram.explanation import explain
 
         return explain(self.desc, self.plan)
 
     def lower(self, layouts: Sequence[Layout]) -> IndexPlan:
-        """Return the IndexPlan over other layouts: one for each tensor in binding order, inputs first."""
+        """Return the IndexPlan for other layouts of the tensors: the inputs in the descriptor's order, then the output."""
         return self._tensors.lower(layouts)
 
     def _run(self, call: PreparedCall, inputs: Sequence[Any], out: Any, stream: Any) -> None:
@@ -254,7 +262,11 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Repeat an earlier call with equal signatures, or else adopt, move or allocate arrays."""
+        """Run a call whose arrays are not all NumPy or CuPy arrays on the operator's device.
+
+        Repeats an earlier call with equal signatures if there is one. Otherwise converts the arrays, and moves them if
+        necessary.
+        """
         device, args = self._tensors.device, (*inputs, out)
         key = [*map(arrays.signature, args)]
         has_key = stream is None and None not in key[:-1] and (out is None or key[-1] is not None)
@@ -298,7 +310,7 @@ class CompiledOperator:
 
 
 class BoundOperator:
-    """A compiled operator with fixed arrays, which it keeps alive. `CompiledOperator.bind` makes one."""
+    """A compiled operator with fixed arrays. `CompiledOperator.bind` makes it. It keeps the arrays alive."""
 
     def __init__(self, operator: CompiledOperator, run: BoundRun, device: Device) -> None:
         self._operator, self._run, self._device = operator, run, device
@@ -312,10 +324,10 @@ class BoundOperator:
         return f"<BoundOperator {self._operator._shown(self._device)}>"
 
     def __call__(self, stream: Any = None) -> None:
-        """Write the output array again. On a GPU, launch on `stream` without waiting or allocating.
+        """Run the operator on the bound arrays. On a GPU, launch on `stream` without waiting or allocating.
 
-        `stream`: as in a call of the operator. A CUDA graph that captured this call uses the bound operator's memory: keep it
-        as long as the graph.
+        `stream`: as in a call of the operator. A CUDA graph that has captured this call uses memory of the bound operator, so
+        keep the bound operator as long as the graph.
         """
         if self._on_gpu:
             self._last = self._run(stream)
@@ -327,9 +339,10 @@ class BoundOperator:
             self.raise_if_bad()
 
     def raise_if_bad(self) -> None:
-        """Under "raise", raise IndexError for the first bad index (in memory order) of the last run. On a GPU, wait for it.
+        """Raise IndexError if the last run under "raise" met a bad index. On a GPU, wait for the run.
 
-        If a CUDA graph has run on another stream than that of its capture, the caller must wait for the stream first.
+        The message names the first bad index in memory order. If a CUDA graph has run on another stream than the one of its
+        capture, the caller must wait for that stream first.
         """
         last = self._last
         if last is not None:

@@ -17,14 +17,17 @@ from dmlgather.plan import OutOfBounds
 
 @lru_cache(maxsize=CALLS_KEPT)
 def prepared(problem: Problem, policy: tuple[OutOfBounds, bytes], device: Device, *signatures: Signature) -> PreparedCall:
-    """Return the cached prepared call of a problem. Raise ValueError if it does not take arrays with these signatures."""
+    """Return the prepared call of a problem for arrays with these signatures, from a cache.
+
+    `signatures`: the inputs, then the output. Raises ValueError if the problem cannot use such arrays.
+    """
     *inputs, out = map(logical, (*problem.arguments, "out"), signatures)
     lower = partial(problem.lower, out_of_bounds=policy[0], fill=policy[1])
     return prepare_call(lower, device, inputs, out, signatures)
 
 
 def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any) -> None:
-    """Run a prepared call of `problem` into `out`. Under RAISE, wait for a GPU, and raise IndexError."""
+    """Run a prepared call of `problem`, so that it writes `out`. Under RAISE, wait for a GPU, and raise IndexError."""
     outcome = call.run(inputs, out, wait=True)
     if outcome is not None:
         outcome.raise_for_bad_index(problem.arguments[-1], problem.lookup_axes, problem.lookup_windows)
@@ -32,14 +35,14 @@ def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any)
 
 @lru_cache(maxsize=CALLS_KEPT)
 def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
-    """Return the cached list of functions that repeat the call. It is empty at first."""
+    """Return the list that holds the functions that repeat calls with this key. It is empty until a call fills it."""
     return []
 
 
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with one function that repeats `call` on arrays like `args`, or an empty list.
+    """Return a list with one function that repeats `call` on arrays like `args`. The list is empty if there is none.
 
-    On a GPU, there is none for arrays of several libraries, because each call must order the libraries' streams.
+    There is none for a call on a GPU with arrays of several libraries, because each call must order the libraries' streams.
     """
     present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):
@@ -49,7 +52,7 @@ def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
 
 
 def forget() -> None:
-    """Clear the caches of this module and the caches of programs, for tests."""
+    """Clear the caches of prepared calls and of programs. Only tests call it."""
     known.cache_clear()
     prepared.cache_clear()
     prepared_call.forget_programs()
