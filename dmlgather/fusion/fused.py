@@ -46,7 +46,7 @@ def _prepared_on_a_gpu(
 def _prepared_on_the_host(
     graph: IndexGraph, prepared: Callable[..., PreparedGraph], key: tuple[Any, ...]
 ) -> PreparedGraph | None:
-    """Return the graph prepared for arrays in host memory, or None if the arrays do not fit.
+    """Return the graph prepared for arrays in host memory, or None if it cannot run on these arrays.
 
     `key`: the device, the signature of each input, and a pair (name, signature) for each output array of the caller.
     """
@@ -68,7 +68,7 @@ def _prepared_on_the_host(
 
 
 class GraphRunner:
-    """A graph that can be run on arrays."""
+    """A graph that runs on arrays. It caches its prepared forms by the signatures of the arrays."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self._parts = graph, GraphParts(graph)
@@ -86,15 +86,19 @@ class GraphRunner:
         stream: Any = None,
         named: bool = False,
     ) -> list[Any]:
-        """Return the graph's outputs. `out`: an array or None for each output; or empty.
+        """Return the graph's outputs.
 
-        `named`: True if messages use the names in the graph, False for its labels.
+        `out`: an array or None for each output; or empty, for new arrays.
+        `named`: True if messages name inputs as the graph does, False if they use the graph's labels.
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs
 
     def _run_fast(self, inputs: Sequence[Any], out: Sequence[Any], device: str | None) -> list[Any] | None:
-        """Return the outputs, or None if `_run_adopted` must run the call or raise its error."""
+        """Return the outputs of a call whose arrays can be used as they are.
+
+        Returns None if the arrays must be converted or moved first, or if the call must raise an error.
+        """
         if device is not None and type(device) is not str:
             return None
         key: list[Any] = [device]
@@ -171,7 +175,10 @@ def _signatures(runs: Device, views: Mapping[str, Any]) -> tuple[tuple[str, Sign
 
 
 def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]) -> Any:
-    """Return a result in the first input's library. Strings get the inputs' string type if all have the same."""
+    """Return a result as an array of the first input's library, on the device `home`.
+
+    A result of strings gets the string type of the inputs, if all inputs of strings have the same type.
+    """
     array = arrays.move(result, memory, home)
     if not array.dtype.hasobject:
         return arrays.hand_back(array, taken[0].given) if taken else array
@@ -181,7 +188,7 @@ def _converted(result: Any, memory: Device, home: Device, taken: Sequence[Taken]
 
 @dataclass(frozen=True, slots=True)
 class FusedLaunch:
-    """One launch of a fused graph. `holds`: names of the original steps that it replaces."""
+    """One launch of a fused graph. `holds`: the names of the original steps that it executes."""
 
     step: str
     holds: tuple[str, ...]
@@ -204,11 +211,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Fused:
-    """A graph with fewer launches, the result of `fuse`. Calling it runs the graph.
+    """A graph with fewer launches, made by `fuse`. Call it to run the graph.
 
     `graph`: the fused graph. Its outputs are the outputs of `source`, then the kept values.
-    `source`: the graph before fusing, without steps that nothing needs. `cuts`: the pairs of steps that could not be fused.
-    `kept`: names of the values that `run` returns besides the outputs.
+    `source`: the graph before fusing, without steps that nothing needs.
+    `cuts`: the pairs of steps that could not be fused.
+    `kept`: the names of the values that `run` returns besides the outputs.
 
     >>> from dmlgather.dialects.problem import TensorType
     >>> from dmlgather.dialects.views import SliceView, TransposeView, Window
@@ -229,26 +237,28 @@ class Fused:
 
     @cached_property
     def launches(self) -> tuple[FusedLaunch, ...]:
-        """Launches of one run, in order."""
+        """The launches of one run, in order."""
         return tuple(_launches(self.graph))
 
     @cached_property
     def bytes_moved(self) -> int:
-        """Bytes that one run reads and writes."""
+        """The number of bytes that one run reads and writes."""
         return _bytes(self.graph)
 
     @cached_property
     def bytes_saved(self) -> int:
-        """Bytes that one run of the unfused steps reads and writes, minus `bytes_moved`."""
+        """The number of bytes that fusing saves: the bytes that the unfused steps move, minus `bytes_moved`."""
         return _bytes(self.source) - self.bytes_moved
 
     def __call__(self, *arrays: Any, out: Any = None, device: str | None = None, stream: Any = None) -> Any:
         """Run the graph. Return its output as an array of the first input's library, or a tuple of several outputs.
 
-        `arrays`: the graph's inputs, in order; NumPy or CuPy arrays, or arrays of any library with DLPack.
+        `arrays`: the graph's inputs, in order: NumPy or CuPy arrays, or arrays of any library with DLPack.
         `out`: an array for the output, or a list of arrays for several outputs.
         `device`: "cpu", "cuda", "cuda:N" or "reference"; None for the device of the arrays.
-        `stream`: the stream to run on, as in a call of a `CompiledOperator`. Raise the errors of `run`.
+        `stream`: the stream to run on, as in a call of a `CompiledOperator`.
+
+        Raises the errors of `run`.
         """
         names = self.graph.inputs
         if len(arrays) != len(names):
@@ -275,13 +285,13 @@ class Fused:
     ) -> dict[str, Any]:
         """Run the graph on inputs by name, and return the outputs and the kept values by name.
 
-        `values`: array of each input, by name. `out`: arrays to write, by name of the output. `device`, `stream`: as in
-        `__call__`.
+        `values`: the array of each input, by name. `out`: the arrays to write, by the names of the outputs.
+        `device`, `stream`: as in `__call__`.
 
-        Raise TypeError for a wrong data type, for arrays on several devices, for an argument that is no mapping, for a missing
-        or unknown name, and for a stream on the CPU. Raise ValueError for a wrong shape, and if an array of `out` overlaps an
-        input. Raise IndexError for a bad index under RAISE, with the message of the step that reads the index. Raise
-        DeviceError without a usable GPU.
+        Raises TypeError for a wrong data type, for arrays on several devices, for an argument that is no mapping, for a missing
+        or unknown name, and for a stream on the CPU; ValueError for a wrong shape, and if an array of `out` overlaps an input;
+        IndexError for a bad index under RAISE, with the message of the step that reads the index; and DeviceError if there is
+        no usable GPU.
         """
         inputs, positions, targets = self.graph.inputs, self._output_positions, list[Any]()
         _check_mapping("values", values, inputs)
@@ -301,7 +311,7 @@ class Fused:
     def explain(self) -> FusedExplanation:
         """Return a report on each launch, the cuts and the saved bytes.
 
-        For each launch, it has the plan, the canonical plan, the program on each device and a diagram.
+        For each launch, the report has the plan, the canonical plan, a diagram, and how each device executes it.
         """
         from dmlgather.diagram.explanation import FusedExplanation, explain_problem
 
@@ -312,7 +322,7 @@ class Fused:
         return FusedExplanation(str(self), self.to_json(), tuple(launches))
 
     def to_json(self) -> dict[str, Any]:
-        """Return launches, cuts and bytes as values that `json.dumps` takes."""
+        """Return the launches, the cuts and the bytes as values that `json.dumps` accepts."""
         return {
             "steps": len(self.source.steps),
             "launches": [

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A plan that computes a value directly from earlier values.
+    """A plan that computes a value of the graph directly from earlier values.
 
-    `indices`: index tensors, which are concatenated. `holds`: names of the original steps that the plan executes.
+    `data`: the name of the value that the plan reads as data. `indices`: the names of the index tensors; the plan reads a
+    concatenation of them.
+    `holds`: the names of the original steps that the plan executes.
     """
 
     data: str
@@ -44,10 +46,10 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """An index tensor that is a view of the value `base`. A plan can read the indices from there instead.
+    """An index tensor whose elements are elements of another value, `base`. So a plan can read the indices from `base`.
 
-    `plan`: the view as a plan, with elements of one byte, because their size does not matter. `holds`: names of the steps that
-    make the index tensor from `base`.
+    `plan`: the plan that would copy the index tensor from `base`, for elements of one byte, because the size does not matter.
+    `holds`: the names of the original steps between `base` and the index tensor.
     """
 
     base: str
@@ -56,13 +58,13 @@ class IndexView:
 
 
 class IndexViews:
-    """The integer values of a graph that are views of other values. A plan may read its indices from the viewed value."""
+    """The index tensors of a graph that only rearrange another value, so that plans can read the other value instead."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Record a step's output if it is a view of integers."""
+        """Record the output of `step` if it only rearranges integers. `plan`: the plan of the step."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -70,10 +72,10 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a Derivation whose plan reads the indices from the value that `name` views.
+        """Return a Derivation whose plan reads its indices from the value that `name` rearranges.
 
-        If there is no such plan, it reads `name` itself, and the second result is the error. If all values of an unsigned index
-        type are in range, the policy becomes CLAMP, which needs no check.
+        If there is no such plan, the Derivation reads `name` itself, and the second result is the reason. If the index type is
+        unsigned and all its values are in range, the policy becomes CLAMP, which needs no check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
         assert source is not None, "indices are integers"
@@ -88,7 +90,7 @@ class IndexViews:
         return Derivation("", (name,), plan, ()), refusal
 
     def _view(self, name: str) -> IndexView | None:
-        """Return an index tensor as a view, perhaps of itself. Return None for any other value."""
+        """Return an integer value as an `IndexView`, whose base may be the value itself. Return None for any other value."""
         tensor = self._types[name]
         if name not in self._views and tensor.dtype.name.upper() in IndexType.__members__:
             identity = ReshapeView(TensorType(tensor.shape, np.dtype(np.int8)), tensor.shape).plan()
@@ -97,7 +99,7 @@ class IndexViews:
 
 
 def all_in_range(plan: IndexPlan, largest: int) -> bool:
-    """Return True if the indices 0 … `largest` are in range for all lookups of the plan."""
+    """Return True if all indices from 0 to `largest` are in range for every lookup of the plan."""
     return all(largest < lookup.limit for lookup in plan.lookups)
 
 
@@ -106,30 +108,33 @@ Parts = tuple[str, ...]
 
 
 class JoinedIndices:
-    """Concatenations of index tensors. A plan has one index tensor, so a plan for two gathers reads a concatenation."""
+    """Concatenations of index tensors.
+
+    A plan has only one index tensor. So a plan that executes two gathers reads a concatenation of the indices of both.
+    """
 
     def __init__(self, types: dict[str, TensorType], constants: dict[str, NDArray[Any]], steps: Iterable[Step]) -> None:
-        """Work on a graph. Concatenations are added to `types` and `constants`."""
+        """Join index tensors of a graph. New values are added to `types` and `constants`."""
         self._types, self._constants = types, constants
         self._step_names = {step.name for step in steps}
         self._values: dict[Parts, str] = {}
 
     def common_type(self, parts: Parts) -> np.dtype[Any] | None:
-        """Return the smallest index type for these index tensors. Return None for int64 and uint64 together."""
+        """Return the smallest type that holds the values of all these index tensors, or None if there is none."""
         dtype = np.result_type(*(self._types[name].dtype for name in parts))
         return dtype if dtype.name.upper() in IndexType.__members__ else None
 
     def cost(self, parts: Parts) -> int:
-        """Return the bytes that a run moves to concatenate these index tensors."""
+        """Return the bytes that concatenating these index tensors moves each time the graph runs."""
         dtype = self.common_type(parts)
         if dtype is None or len(parts) == 1 or self._constant(parts):
             return 0
         return 2 * dtype.itemsize * sum(map(self._size, parts))
 
     def read_by(self, plan: IndexPlan, own: Parts, parts: Parts) -> IndexPlan:
-        """Return `plan`, changed to read its indices from the concatenation of `parts`.
+        """Return `plan`, changed to read its indices from the concatenation of the tensors `parts`.
 
-        `own`: the index tensors that it reads now. They must follow each other in `parts` in the same order.
+        `own`: the index tensors that the plan reads so far. They must follow one another in `parts`.
         """
         if not plan.lookups:
             return plan
@@ -140,7 +145,10 @@ class JoinedIndices:
         return replace(plan, lookups=lookups, index_type=index_type(dtype), index_extent=sum(map(self._size, parts)))
 
     def value(self, parts: Parts) -> tuple[str, list[Step]]:
-        """Return the name of a concatenated index tensor, and its steps. Later calls return no steps."""
+        """Return the name of the concatenation of these index tensors, and the steps that compute it.
+
+        Only the first call for the same tensors returns steps.
+        """
         if len(parts) == 1:
             return parts[0], []
         if parts in self._values:
@@ -189,7 +197,7 @@ class JoinedIndices:
 
 
 def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
-    """Return an equal plan for constant indices, with strides instead of lookups where possible.
+    """Return an equal plan for these constant indices, in which strides replace lookups where possible.
 
     Strides replace a lookup if its positions are affine in the coordinates: [8, 6, 4] has stride -2, and [0, 1, 5, 6] has
     strides (5, 1). If an index is out of range under FILL or RAISE, the plan does not change.
@@ -210,8 +218,9 @@ def with_known_indices(plan: IndexPlan, indices: NDArray[Any]) -> IndexPlan:
 
 
 def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArray[Any]:
-    """Return the positions that a lookup reads, after the wrap, with size 1 along dimensions where the index does not
-    change.
+    """Return the positions along the axis that a lookup selects, after `wrap` is added to negative indices.
+
+    The result has size 1 along dimensions where the index does not change.
     """
     addresses = np.array(lookup.index_offset)
     sizes = [size if stride else 1 for size, stride in zip(plan.shape, lookup.index_strides, strict=True)]
@@ -224,7 +233,10 @@ def _positions(plan: IndexPlan, lookup: Lookup, indices: NDArray[Any]) -> NDArra
 
 
 def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan:
-    """Return the plan with strides instead of a lookup, or the same plan if the positions are not affine."""
+    """Return the plan with strides instead of lookup `number`, or the same plan if this is impossible.
+
+    `positions`: the positions that the lookup selects. Strides can replace them if they are affine in the coordinates.
+    """
     first = positions.flat[0]
     axis_loops, total = list[list[tuple[int, int]]](), np.array(first)
     for axis, size in enumerate(plan.shape):
@@ -259,7 +271,7 @@ def _strided(plan: IndexPlan, number: int, positions: NDArray[Any]) -> IndexPlan
 
 
 def _affine_loops(positions: NDArray[Any]) -> list[tuple[int, int]] | None:
-    """Return nested loops that yield `positions`, as pairs (size, step), outermost first, or None.
+    """Return nested loops that produce these positions, as pairs (size, step), outermost first. Return None if there are none.
 
     `positions` begins with 0. For example, [0, 1, 5, 6] gives [(2, 5), (2, 1)].
     """
@@ -353,7 +365,7 @@ class _Fusing:
                 self._readers.setdefault(name, []).append(step)
 
     def fused(self, step: Step) -> list[Step]:
-        """Return the steps that replace `step`. If its inputs are constants, there are none, and the result is computed now."""
+        """Return the steps that replace `step`. If all its inputs are constants, compute the result now and return no steps."""
         if all(name in self.constants for name in step.inputs):
             output = step.outputs[0]
             constant = _computed(step, [self.constants[name] for name in step.inputs], self.types[output])
@@ -379,7 +391,7 @@ class _Fusing:
         return [*joining_steps, Step(step.name, work, tuple(reads), step.outputs)]
 
     def _with_index_maker(self, step: Step, problem: Problem) -> Derivation:
-        """Return a plan for the step's output that also executes the steps that make its indices, if possible."""
+        """Return a plan for the output of `step`. If possible, the plan also executes the steps that compute the indices."""
         data, *indices = step.inputs
         own, refusal = Derivation(data, tuple(indices), problem.plan(), ()), None
         for name in indices:
@@ -394,7 +406,7 @@ class _Fusing:
         return own
 
     def _explain_indices(self, own: Derivation, reader: Step, refusal: CompositionError | None) -> None:
-        """Record a cut if `reader` reads its indices from the output of a `Problem`."""
+        """Record why `reader` is not fused with the step that computes its indices, if that step is a `Problem`."""
         maker = self._makers.get(own.indices[0]) if own.indices else None
         if maker is None or own.indices[0] in self.constants or not isinstance(maker.work, Problem):
             return
@@ -405,7 +417,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """Return a plan that also executes the step that makes the data. If there is none, add a cut and return `own`."""
+        """Return a plan that also executes the steps that compute the data. If there is none, record a cut; return `own`."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -419,7 +431,7 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Return one plan for both. Raise CompositionError if there is none or it does not pay."""
+        """Return one plan that runs `maker`, then `own`. Raises CompositionError if there is none or it moves more bytes."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
@@ -432,7 +444,7 @@ class _Fusing:
         return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
 
     def _check_worth(self, parts: Parts, dtype: np.dtype[Any] | None, between: TensorType) -> None:
-        """Raise CompositionError unless joining the index tensors moves fewer bytes than the value `between` the steps."""
+        """Raise CompositionError if joining `parts` moves more bytes than writing and reading `between`, which it saves."""
         saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
         if not self._join:
             why = "and they are not to be joined"
@@ -446,7 +458,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and reason of a cut if the value `name` must be in memory anyway."""
+        """Return the code and reason of a cut if `name` must be in memory even if `reader` is fused. Otherwise return None."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"
@@ -469,7 +481,7 @@ class _Fusing:
 
 
 def _computed(step: Step, inputs: Sequence[NDArray[Any]], result: TensorType) -> NDArray[Any] | None:
-    """Return the result of a step on constants. Return None if it is large or the step raises, so the step runs later."""
+    """Return the result of a step on constants. Returns None if it is large or the step raises, so that the step runs later."""
     work = step.work
     if prod(result.shape) > MOST_KNOWN:
         return None

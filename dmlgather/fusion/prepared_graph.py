@@ -36,9 +36,9 @@ OUT = "out"
 
 
 class Targets:
-    """The arrays that a caller passes as `out`, one or None for each output of the graph.
+    """The arrays that a caller passes as `out`: one or None for each output of the graph.
 
-    `direct`: those that launches can write to directly, by output name.
+    `direct`: the arrays that launches can write to directly, by the names of the outputs.
     """
 
     def __init__(
@@ -49,7 +49,11 @@ class Targets:
         inputs: Mapping[str, Any],
         label: Callable[[str], str] = str,
     ) -> None:
-        """Check the arrays. Raise TypeError or ValueError for a wrong one, and for an overlap."""
+        """Check the arrays.
+
+        Raises TypeError or ValueError if an array has a wrong type or shape, cannot be written, or overlaps an input or another
+        output.
+        """
         self._memory = memory
         self.direct: dict[str, Any] = {}
         self._outs: list[tuple[Any, Any, Device] | None] = []
@@ -74,7 +78,10 @@ class Targets:
                 used[what] = array
 
     def returned(self, number: int, result: Any) -> Any:
-        """Copy the result into the caller's array, and return that array, or None if there is none."""
+        """Copy the result into the caller's array for output `number`, and return this array.
+
+        Returns None if the caller passes no array for this output.
+        """
         entry = self._outs[number]
         if entry is None:
             return None
@@ -85,7 +92,7 @@ class Targets:
 
 
 def overlap(memory: Device, one: Any, other: Any) -> bool:
-    """Return True if two arrays share bytes, or if NumPy's overlap solver finds no answer."""
+    """Return True if two arrays share bytes, or if NumPy's overlap solver gives up."""
     try:
         footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
     except ValueError:  # strides that are no multiple of the element size, which arrays on a GPU do not have
@@ -95,21 +102,27 @@ def overlap(memory: Device, one: Any, other: Any) -> bool:
 
 
 class Launcher:
-    """A problem that can be run repeatedly. It caches its prepared calls."""
+    """Runs one problem repeatedly. It caches the prepared calls."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._prepared = lru_cache(CALLS_KEPT)(partial(prepared, problem, (problem.out_of_bounds, problem.fill)))
 
     def writer(self, device: Device, *signatures: Signature) -> Callable[[Sequence[Any], Any], None] | None:
-        """Return a function that runs the problem on inputs and an output, or None if only `launch` can."""
+        """Return a function that runs the problem on inputs and an output with these signatures.
+
+        Returns None if the problem has no plan for these strides. Then only `launch` can run it.
+        """
         try:
             return partial(write, self._prepared(device, *signatures), self._problem)
         except ValueError:
             return None
 
     def launch(self, device: Device, inputs: Sequence[Any], out: Any) -> None:
-        """Run the problem on arrays in the device's memory. Raise IndexError for a bad index under RAISE."""
+        """Run the problem on arrays in the device's memory. Raises IndexError for a bad index under RAISE.
+
+        If the problem has no plan for the strides of the arrays, it runs on packed copies.
+        """
         memory = device.memory
         writer = self.writer(device, *(signature_on(memory, array) for array in (*inputs, out)))
         if writer is not None:
@@ -125,9 +138,10 @@ class Launcher:
 
 
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
-    """Return the names of the steps that need no launch, because their output is a reshape or a bitcast of their whole input.
+    """Return the names of the steps that need no launch, because the output is a reshape or a bitcast of the whole input.
 
-    A step is launched, however, if an output of the graph would share memory with an input, a constant or another output.
+    A step still needs a launch if without it an output of the graph would share memory with an input, a constant or another
+    output.
     """
     owner = {name: name for name in (*graph.inputs, *graph.constants)}
     views = {}
@@ -145,7 +159,7 @@ def unlaunched(graph: IndexGraph) -> frozenset[str]:
 
 
 def moves_nothing(problem: Problem) -> bool:
-    """Return True if the problem's output is a reshape of all its data."""
+    """Return True if the problem's output has all elements of its data in the same order, so that it is a reshape."""
     plan = tidied(problem.plan())
     contiguous = (plan.in_offset, plan.in_strides) in ((0, ()), (0, (1,))) and not plan.lookups
     return contiguous and plan.elements == prod(problem.data.shape) == prod(problem.output.shape)
@@ -162,7 +176,10 @@ Signatures: TypeAlias = tuple[tuple[str, Signature], ...]
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """The caller's output arrays in one run of a graph, and the function that allocates all other arrays."""
+    """One run of a graph.
+
+    `targets`: the caller's output arrays, by name. `empty`: the function that allocates all other arrays.
+    """
 
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]
     targets: Mapping[str, Any] = field(default_factory=dict)
@@ -173,7 +190,10 @@ Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
 
 
 class GraphParts:
-    """The parts that all prepared forms of a graph share: launchers, constants, lifetimes of values."""
+    """The data that all prepared forms of a graph share.
+
+    These are the launcher of each step, the constants, and the step after which each value can be deleted.
+    """
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)
@@ -189,18 +209,22 @@ class GraphParts:
 
 
 class PreparedGraph:
-    """A graph with all programs compiled. It is thread-safe. On a GPU, it takes arrays with any signatures."""
+    """A graph with all programs compiled. It is thread-safe. On a GPU, it accepts arrays with any signatures."""
 
     def __init__(self, parts: GraphParts, device: Device, inputs: Signatures, targets: Signatures) -> None:
-        """Compile the steps. On a GPU, `targets` is empty, and `inputs` may be empty."""
+        """Compile the steps.
+
+        `inputs`: the signatures of the inputs. On a GPU, it may be empty; programs are then compiled when they first run.
+        `targets`: the signatures of the caller's output arrays. On a GPU, it is empty.
+        """
         self._parts, self.device = parts, device
         self._actions = tuple(self._prepared_steps(dict(inputs), dict(targets)))
         self._spans = _spans(inputs, targets) if targets else ()
 
     def run(self, call: GraphCall, values: dict[str, Any]) -> list[Any]:
-        """Run the graph, and return its outputs. They share no memory with each other, an input or a constant.
+        """Run the graph, and return its outputs. No output shares memory with another output, an input or a constant.
 
-        `values`: inputs and constants, by name. `run` adds results, and deletes those that no later step needs.
+        `values`: inputs and constants, by name. `run` adds results to it, and deletes values that no later step needs.
         """
         for action, dropped in self._actions:
             action(call, values)
@@ -217,7 +241,7 @@ class PreparedGraph:
         return outputs
 
     def apart(self, inputs: Sequence[Any], targets: Iterable[Any]) -> bool:
-        """Return True if the address range of each target is disjoint from all others."""
+        """Return True if the address range of each target overlaps no input and no other target."""
         if self._spans is None:
             return False
         ranges: list[tuple[int, int]] = []
@@ -293,7 +317,7 @@ def _compute(
 
 
 def computed(work: Elementwise | Concatenation | Bitcast, inputs: Sequence[Any], on_gpu: bool = False) -> Any:
-    """Return the result of a step that is no problem. A bitcast may return a view of the input."""
+    """Return the result of integer arithmetic, a concatenation or a bitcast. A bitcast may return a view of the input."""
     if isinstance(work, Elementwise):
         return work.compute(inputs)  # NumPy's functions dispatch to CuPy
     if on_gpu:
@@ -316,12 +340,15 @@ def _dropped(step: Step, last_readers: Mapping[str, str], kept: Collection[str])
 
 
 def signature_of(array: Any) -> Signature:
-    """Return the signature of an array in host memory, as if it were writeable."""
+    """Return the signature of an array in host memory. A read-only array gets the same signature as a writeable one."""
     return array.dtype, array.shape, array.strides, WRITEABLE
 
 
 def _spans(inputs: Signatures, targets: Signatures) -> tuple[tuple[int, int], ...] | None:
-    """Return the bytes from each array's pointer to its lowest address and to its end."""
+    """Return, for each array, the distance in bytes from its pointer to its lowest address and to its end.
+
+    Returns None if an array has strides that are not multiples of its element size.
+    """
     try:
         footprints = [logical(name, signature) for name, signature in (*inputs, *targets)]
     except ValueError:
