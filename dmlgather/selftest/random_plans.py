@@ -31,7 +31,7 @@ EXTREMES = (
 
 @dataclass(frozen=True, slots=True)
 class PlanBuffers:
-    """The one-dimensional arrays that a plan reads and writes. `out` has random bytes."""
+    """The one-dimensional arrays that a plan reads and writes. Before the run, `out` has random bytes."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
@@ -48,7 +48,7 @@ def random_plan(
     out_of_bounds: OutOfBounds | None = None,
     elements: int = 600,
 ) -> IndexPlan:
-    """Return a random plan with at most `elements` output elements. Properties that are None are drawn, too."""
+    """Return a random plan with at most `elements` output elements. A property whose argument is None is chosen at random."""
     rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6)) if rank is None else rank
     count = rng.choice((0, 1, 1, 1, 1, 2, 2, 3)) if lookups is None else lookups
     size = rng.choice(ELEMENT_BYTES) if element_bytes is None else element_bytes
@@ -85,9 +85,10 @@ def random_plan(
 
 
 def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
-    """Return a random plan that copies up to 8 contiguous runs of 20 to `longest` elements.
+    """Return a random plan that copies up to 8 contiguous runs of 20 to `longest` elements each.
 
-    `fixed`: arguments of `random_plan`. Each element of its plan becomes a run.
+    `packed`: True if the runs follow one another in the output. `fixed`: arguments of `random_plan`, which draws one element
+    for each run.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)
@@ -114,7 +115,7 @@ def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False,
 
 
 def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
-    """Return buffers of a plan: random bytes, and random indices."""
+    """Return buffers for a plan, with random bytes and random indices."""
     bits = default_rng(rng.getrandbits(64))
     dtype = np.dtype(f"V{plan.element_bytes}")
 
@@ -125,7 +126,10 @@ def random_buffers(plan: IndexPlan, rng: random.Random) -> PlanBuffers:
 
 
 def random_indices(plan: IndexPlan, rng: random.Random) -> NDArray[Any] | None:
-    """Return random indices for a plan. About 0, 2 or 60% of them are out of range or extreme."""
+    """Return random indices for a plan, or None if it has no lookups.
+
+    About 0, 2 or 60% of the indices are out of range or extreme.
+    """
     if plan.index_type is None:
         return None
     dtype = np.dtype(plan.index_type.value.lower())
@@ -155,7 +159,7 @@ def _shape(rng: random.Random, rank: int, max_elements: int) -> tuple[int, ...]:
 
 
 def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Return output strides and an offset. No two elements share an address, and no address is negative."""
+    """Return random strides and an offset for the output. No two elements share an address, and no address is negative."""
     order = list(reversed(range(len(shape))))
     if rng.random() < 0.4:
         rng.shuffle(order)
@@ -172,7 +176,7 @@ def _out_strides(rng: random.Random, shape: Sequence[int]) -> tuple[tuple[int, .
 
 
 def _strides(rng: random.Random, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return input or index strides. They are arbitrary, or packed in some order and then changed."""
+    """Return random strides for the input or the indices. Most are packed in some order, with a few strides changed."""
     if rng.random() < 0.2:
         return tuple(rng.choice((0, 1, 1, 2, 3, 4, 8, -1, -4)) for _ in shape)
     order = list(range(len(shape)))
@@ -206,12 +210,15 @@ def _fill(rng: random.Random, size: int) -> bytes:
 
 
 def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Return the lowest and the highest address, for offset 0. A dimension of size 0 counts as size 1."""
+    """Return the lowest and the highest address of an array whose offset is 0, in elements.
+
+    A dimension of size 0 counts as size 1.
+    """
     return reach([max(size, 1) for size in shape], strides)
 
 
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
-    """Return True if stores of `alignment` bytes would have to write different parts of the fill value."""
+    """Return True if a fill value cannot be written by stores of `alignment` bytes that all write the same bytes."""
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
 
 
@@ -224,7 +231,7 @@ _MAX_DRAWS = 2000
 def plan_for(
     variant: Variant, rng: random.Random, elements: int = 1500, shared_bytes: int = SHARED_BYTES
 ) -> tuple[IndexPlan, int]:
-    """Return a random plan that the kernel executes, and the alignment in bytes that it needs."""
+    """Return a random plan for which this kernel is chosen, and the alignment in bytes that its buffers need."""
     for _ in range(_MAX_DRAWS):
         plan, alignment = _candidate(variant, rng, elements)
         if any(launch.variant == variant for launch in launches_for(plan, alignment, 0, shared_bytes)):
@@ -268,7 +275,7 @@ def _lookup_arguments(variant: Variant, rng: random.Random) -> dict[str, Any]:
 
 
 def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
-    """Return a plan that reverses rows of whole vectors of 16 bytes."""
+    """Return a plan that reverses rows. The length of a row is a multiple of 16 bytes."""
     lanes = 16 // size
     shape = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 20) * lanes)
     outer, middle, inner = packed_strides((*shape[:-1], shape[-1] + lanes * rng.randint(0, 2)))
@@ -286,7 +293,7 @@ def _reversed_rows(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _permutation(size: int, rng: random.Random) -> IndexPlan:
-    """Return a plan that permutes one to six dimensions. Some are reversed, some padded."""
+    """Return a plan that permutes one to six dimensions, some of which are reversed or padded."""
     shape = [_dimension(rng, 70)]
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4, 5))):
         if (largest := 6000 // prod(shape)) >= 2:
@@ -309,10 +316,10 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
 
 
 def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a plan that permutes dimensions inside boxes, for a stretch kernel.
+    """Return a plan for a stretch kernel, which moves boxes that are contiguous in the output.
 
-    A box is contiguous in the output. Boxes start at multiples of the kernel's loads in the input and of its stores in the
-    output. Mostly, all boxes have the same offset in a sector of the output.
+    The plan permutes the dimensions of each box. Boxes start at multiples of the kernel's load width in the input, and of its
+    store width in the output. Mostly, all boxes start at the same offset in a sector of the output.
     """
     size, max_elements = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
     load, store = variant.load_bytes // size, variant.store_bytes // size
@@ -342,10 +349,9 @@ def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a plan that permutes dimensions, for a kernel that transposes squares of elements.
+    """Return a plan that permutes dimensions, for a kernel that transposes squares of N x N elements.
 
-    Dimension 0 is contiguous in the input, dimension 1 in the output. Their sizes, padding and starts are multiples of a
-    square's edge.
+    Dimension 0 is contiguous in the input, dimension 1 in the output. The sizes, gaps and starts of both are multiples of N.
     """
     edge = variant.store_bytes // variant.element_bytes
     shape = [edge * rng.choice((1, 2, 3, 4, 8, rng.randint(1, 24))) for _ in range(2)]
@@ -373,12 +379,15 @@ def _squares(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _dimension(rng: random.Random, largest: int) -> int:
-    """Return a random size. A multiple of 8 plus 1 leaves one element for the last tile."""
+    """Return a random size of at most `largest`.
+
+    Many sizes are 1 more than a multiple of 8, so that the last tile has only one element along the dimension.
+    """
     return min(largest, rng.choice((rng.randint(2, largest), rng.choice((2, 3, 4, 8, 12, 16, 32)), 8 * rng.randint(1, 11) + 1)))
 
 
 def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
-    """Return a plan that gathers along the innermost dimension, at the same indices in every row."""
+    """Return a plan that gathers along the innermost dimension, with the same indices in every row."""
     size = variant.element_bytes
     lanes = 16 // size
     policy = rng.choice(list(OutOfBounds))
@@ -424,10 +433,10 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
 
 
 def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
-    """Return the numbers of input elements and output columns of a long row.
+    """Return the number of input elements and of output columns of a long row.
 
-    It has about 48 KB, or more columns than one block of the other staged kernels copies. With elements of 1 or 2 bytes, it may
-    also have about 2^16 elements, because positions in a row have 2 bytes up to there.
+    The row has about 48 KB, or the output has more columns than a block of the other staged kernels can copy. With elements of
+    1 or 2 bytes, the row may also have about 2^16 elements, the limit up to which kernels store positions in 2 bytes.
     """
     if size <= 2 and rng.random() < 0.4:
         more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))

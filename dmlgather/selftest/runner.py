@@ -43,7 +43,7 @@ _THREADS = (1, 1, 2, 4)
 
 
 class CpuUnderTest(DeviceUnderTest):
-    """The CPU: the compiled engine with every instruction set of this machine, and NumPy's recipes."""
+    """The CPU. Each trial runs in the compiled engine, once with every instruction set of this machine, and in NumPy."""
 
     name, kind = "cpu", "loop"
 
@@ -88,7 +88,7 @@ _STREAM = 0
 
 
 class GpuUnderTest(DeviceUnderTest):
-    """A GPU. Kernels are launched as in calls of users. Raise DeviceError if it cannot run one."""
+    """A GPU. Kernels are launched as in a user's call. Raises DeviceError if the GPU cannot run a kernel."""
 
     kind = "kernel"
 
@@ -105,9 +105,10 @@ class GpuUnderTest(DeviceUnderTest):
         yield self.prepare(trial, multiprocessors, bind=rng.random() < 0.5)
 
     def prepare(self, trial: Trial, multiprocessors: int | None, *, bind: bool = False) -> PreparedRun:
-        """Return a trial's plan, prepared for the GPU.
+        """Return a trial, prepared for the GPU.
 
-        `multiprocessors`: the number that planning assumes; None for that of the GPU. `bind`: False to launch on pointers.
+        `multiprocessors`: the number of multiprocessors to plan for; None for the GPU's number.
+        `bind`: True to run a bound launch, False to launch on addresses.
         """
         with self._memory_errors():
             program = CudaProgram(trial.plan, self._number, trial.alignment, multiprocessors=multiprocessors)
@@ -134,7 +135,7 @@ class GpuUnderTest(DeviceUnderTest):
 
     @contextmanager
     def _memory_errors(self) -> Iterator[None]:
-        """Raise MemoryError if an allocation in the block fails. The kernels are then not at fault."""
+        """In the body, raise MemoryError if an allocation fails, so that the kernels are not blamed."""
         try:
             yield
         except RuntimeError as error:
@@ -160,10 +161,15 @@ def run_selftest(
     begun: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> SelfTestReport:
-    """Test the CPU or a GPU. Give at least one of `trials`, `seconds` and `only`, a single trial.
+    """Test the CPU or a GPU by random trials, and return a report.
 
-    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise the test ends, and the report has the failed trials.
-    Raise DeviceError if the GPU cannot be used, SettingError if an environment variable of the CPU engine is wrong.
+    `trials`: the number of trials. `seconds`: the time after which no new trial begins. `only`: the number of the only trial to
+    run. Give at least one of the three.
+    `begun`: function that is called before the first trial. `progress`: function that is called before each trial.
+
+    Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise it ends the test, and the report has the failed
+    trials. Raises DeviceError if the GPU cannot be used, and SettingError if an environment variable of the CPU engine is
+    wrong.
     """
     tested = GpuUnderTest(device) if device.on_gpu else CpuUnderTest()
     environment = _environment(device)  # before the trials: after a failed kernel, the GPU may not answer any more
@@ -201,7 +207,7 @@ class _SelfTest:
         return not self._failed
 
     def run(self, trial: Trial) -> None:
-        """Run a trial in every way that the device has, and count the results."""
+        """Run a trial in every way in which the device can run it, and record the faults."""
         self._trials += 1
         faults, parts, wrong = list[FailedTrial](), set[str](), set[str]()
         running: tuple[str, ...] = ()  # the parts of the current run; empty while a run is prepared

@@ -24,7 +24,7 @@ L2_FETCH = 5
 class Gpu(Record, extra="ignore"):
     """A GPU, as a report describes it.
 
-    A field is None if the driver does not report it, or if the report is from a version of dmlgather that did not record it.
+    A field is None if the driver does not report it, or if an older version of dmlgather wrote the report without it.
     `l2_fetch_bytes`: the maximum L2 fetch granularity during the run.
     """
 
@@ -43,8 +43,8 @@ class Gpu(Record, extra="ignore"):
 class Machine(Record, extra="ignore"):
     """A machine, as a report describes it.
 
-    `cpus`: number of CPUs that the process may use.
-    `caches`: bytes of each cache of one CPU: {"L1 Data": 32768, …}.
+    `cpus`: the number of CPUs that the process may use.
+    `caches`: the size in bytes of each cache of one CPU: {"L1 Data": 32768, …}.
     """
 
     platform: str
@@ -56,7 +56,7 @@ class Machine(Record, extra="ignore"):
 
 
 def machine(cupy: Any = None, device: int = 0) -> Machine:
-    """Return a description of this machine, and of a GPU if `cupy`, the module, is given."""
+    """Return a description of this machine. If the module `cupy` is given, it includes GPU number `device`."""
     return Machine(
         platform=platform.platform(),
         processor=processor(),
@@ -68,7 +68,7 @@ def machine(cupy: Any = None, device: int = 0) -> Machine:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of Python, of dmlgather, and of those packages that are installed."""
+    """Return the versions of Python, of dmlgather, and of each of these packages that is installed."""
     by_name = {"python": platform.python_version(), "dmlgather": __version__}
     for package in packages:
         try:
@@ -79,7 +79,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def caches(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, int]:
-    """Return the bytes of each cache of one CPU: {"L1 Data": 32768, …}. Empty if they are unknown."""
+    """Return the size in bytes of each cache of one CPU: {"L1 Data": 32768, …}. The result is empty if they are unknown."""
     sizes = {}
     for cache in sorted(folder.glob("index*")):
         try:
@@ -110,7 +110,7 @@ def gpu(cupy: Any, device: int = 0) -> Gpu:
 
 
 def limit(runtime: Any, number: int) -> int | None:
-    """Return the value of a limit of the current GPU, by its number in cudaLimit."""
+    """Return a limit of the current GPU, such as its L2 fetch granularity. `number`: its number in CUDA's enum cudaLimit."""
     try:
         return int(runtime.deviceGetLimit(number))
     except RuntimeError:  # CUDARuntimeError
@@ -161,7 +161,7 @@ class FailedTrial(Record):
 
 
 class SelfTestReport(Record):
-    """The result of testing one device."""
+    """The result of a self-test on one device."""
 
     device: str
     """The device: "cpu", "cuda:0", …"""
@@ -211,16 +211,16 @@ class SelfTestReport(Record):
     @computed_field  # type: ignore[prop-decorator] # as pydantic writes it
     @property
     def equal(self) -> bool:
-        """Return True if all trials gave the same bits as the reference."""
+        """Return True if no trial has failed: every result had the same bits as in the reference backend."""
         return not self.failed
 
     @property
     def exit_code(self) -> int:
-        """0 if no trial has failed, else 1."""
+        """The exit code of the command: 0 if no trial has failed, else 1."""
         return 0 if self.equal else 1
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the report: those on the first failed trial, if any, then `line`."""
+        """Yield the lines of the report as text. If a trial has failed, lines about the first one come before `line`."""
         if self.first_failed is not None:
             yield from _failure_lines(self.first_failed, self.kind)
         if self.ended_early is not None:

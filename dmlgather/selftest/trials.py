@@ -25,16 +25,16 @@ BASE_ALIGNMENT = 16
 
 
 class GuardedBytes:
-    """A buffer between two guard bands: random bytes that a run must not change.
+    """A buffer between two guard bands. A guard band is a range of random bytes that a run must not change.
 
-    `region`: band, content, band.
+    `region`: all bytes: the first band, the buffer, the second band.
     """
 
     def __init__(self, content: bytes, misalignment: int, rng: random.Random, guard: int = GUARD) -> None:
-        """Draw random guard bands of `guard` bytes, a multiple of `BASE_ALIGNMENT`.
+        """Put `content` between two random guard bands of `guard` bytes each. `guard` is a multiple of `BASE_ALIGNMENT`.
 
-        `misalignment`: the content's address modulo `BASE_ALIGNMENT`. `guard` is 0 under a memory checker, which detects
-        accesses out of bounds itself.
+        `misalignment`: the address of the content modulo `BASE_ALIGNMENT`. Pass `guard` = 0 under a memory checker, which
+        detects accesses out of bounds itself.
         """
         self.start = guard + misalignment
         self.end = self.start + len(content)
@@ -42,11 +42,14 @@ class GuardedBytes:
 
     @property
     def content(self) -> bytes:
-        """The bytes between the bands."""
+        """The bytes of the buffer, without the guard bands."""
         return self.region[self.start : self.end]
 
     def damage(self, after: bytes) -> str | None:
-        """Return where a run wrote outside the content. None if it did not."""
+        """Return where a run has changed a guard band, as text. Return None if both bands are unchanged.
+
+        `after`: all bytes after the run.
+        """
         before_start = _different_bytes(self.region[: self.start], after[: self.start])
         behind_end = _different_bytes(self.region[self.end :], after[self.end :])
         if before_start.size:
@@ -69,10 +72,12 @@ MAX_BUFFER_BYTES = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A random plan with its buffers (input, indices, output), and the correct result by the reference backend.
+    """A random plan with its buffers (input, indices, output), and the correct result, as the reference backend computes it.
 
-    `kernel`: the kernel that the plan was drawn for, and that CUDA uses with `multiprocessors=0`. `alignment`: of input and
-    output, in bytes. `first_bad`: the smallest offset of a bad index under RAISE; `expected`, the output buffer, is None then.
+    `kernel`: the CUDA kernel that the plan was drawn for, or None. CUDA chooses it if `multiprocessors` is 0.
+    `alignment`: the alignment of input and output, in bytes.
+    `first_bad`: the smallest offset of a bad index, if the plan is a RAISE plan and has one.
+    `expected`: the correct output buffer; None if there is a bad index.
     """
 
     number: int
@@ -94,7 +99,10 @@ class Trial:
         kernel: Variant | None = None,
         guard: int = GUARD,
     ) -> Trial:
-        """Return a trial of a given plan, with random buffers. `guard`: bytes, a multiple of `BASE_ALIGNMENT`."""
+        """Return a trial of `plan` with random buffers.
+
+        `guard`: the size of each guard band in bytes, a multiple of `BASE_ALIGNMENT`.
+        """
         arrays = random_buffers(plan, rng)
         out = arrays.out.copy()
         first_bad = reference.run(plan, arrays.data, arrays.indices, out)
@@ -103,7 +111,7 @@ class Trial:
 
 
 def draw_trial(seed: int, number: int) -> Trial:
-    """Return the trial that a seed and a number determine."""
+    """Return trial `number` of the self-test with this seed. The two determine the trial completely."""
     rng = seeded_rng(seed, number)
     kernel = VARIANTS[number // 2 % len(VARIANTS)] if number % 2 == 0 else None
     plan, alignment = _free_plan(rng, number) if kernel is None else plan_for(kernel, rng)
@@ -111,12 +119,12 @@ def draw_trial(seed: int, number: int) -> Trial:
 
 
 def seeded_rng(*seed: object) -> random.Random:
-    """Return a generator that draws the same numbers in every process and version of Python."""
+    """Return a generator that draws the same numbers for the same seed, in every process and version of Python."""
     return random.Random("/".join(map(str, seed)))
 
 
 def _free_plan(rng: random.Random, number: int) -> tuple[IndexPlan, int]:
-    """Return a random plan for any kernel, and an alignment for it."""
+    """Return a random plan that is not drawn for a certain kernel, and an alignment in bytes for its buffers."""
     if number % LARGE_PERIOD == LARGE_PERIOD - 1:
         plan = _large_plan(rng)
     else:
@@ -137,7 +145,10 @@ def _large_plan(rng: random.Random) -> IndexPlan:
 def _guarded_buffers(
     arrays: PlanBuffers, alignment: int, rng: random.Random, guard: int
 ) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
-    """Put the arrays between guard bands. Input or output has exactly this alignment and no larger one."""
+    """Put the buffers of a plan between guard bands.
+
+    One of input and output, drawn at random, has an address that is a multiple of `alignment` and not of twice `alignment`.
+    """
     exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
     in_misalignment, out_misalignment = rng.sample((exact, other), 2)
     index_misalignment = 0 if arrays.indices is None else arrays.indices.itemsize * rng.randrange(2)
@@ -154,7 +165,7 @@ def _bytes(array: NDArray[Any] | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TrialRunResult:
-    """The result of a run: the offset of a bad index, and all buffers with their guard bands."""
+    """The result of a run: the offset of a bad index or None, and all buffers with their guard bands."""
 
     first_bad: int | None
     regions: tuple[bytes, bytes, bytes]
@@ -162,9 +173,9 @@ class TrialRunResult:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A trial's plan that is ready to run.
+    """A trial that is ready to run on a device.
 
-    `parts`: names of the kernels, or of the CPU loop. `how`: the description that `explain` prints.
+    `parts`: the names of the CUDA kernels, or of the CPU loop, that it runs. `how`: the description that `explain` prints.
     """
 
     parts: tuple[str, ...]
@@ -175,7 +186,8 @@ class PreparedRun:
 class DeviceUnderTest(ABC):
     """A tested device, such as "cpu" or "cuda:1".
 
-    `kind`: "kernel" or "loop". `parts`: all that are known before the test. The report lists those that no trial reached.
+    `kind`: the name for a part of the device: "kernel" on a GPU, "loop" on the CPU.
+    `parts`: all kernels or loops that are known before the test. The report lists those that no trial has run.
     """
 
     name: str
@@ -184,7 +196,10 @@ class DeviceUnderTest(ABC):
 
     @abstractmethod
     def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
-        """Yield a trial's plan in every form in which the device runs it. Any exception is a fault of the device."""
+        """Yield the trial, prepared for each way in which the device can run it.
+
+        Any exception is a fault of the device.
+        """
 
     def is_fatal(self, _error: Exception) -> bool:
         """Return True if the device cannot run anything after this error."""
@@ -192,7 +207,7 @@ class DeviceUnderTest(ABC):
 
 
 def find_fault(trial: Trial, result: TrialRunResult) -> str | None:
-    """Compare a run's result with the reference's. Return the first fault as a sentence."""
+    """Compare the result of a run with the reference result. Return the first fault as a sentence, or None."""
     for name, buffer, after in zip(("input", "indices", "output"), trial.buffers, result.regions, strict=True):
         if (where := buffer.damage(after)) is not None:
             return f"the run wrote outside of a buffer: {name}, {where}"
