@@ -41,10 +41,12 @@ class Counterexample:
     """Inputs for which a program and an ONNX model give different results.
 
     `judge`: the library that ran the model. `output`: the name of the output that differs; None if only one of the two raises
-    an error. `position`: the coordinates of the first different element. `values`: the element as text, from the program and
-    from the model. If only one raises: its error, and "raises nothing" for the other. If the output types differ: the two
-    types. `sources`: for each value, the input element that was copied, such as "data[3, 4]"; None if unknown. `indices`: the
-    names of the index inputs that influence the output.
+    an error. `position`: the coordinates of the first different element.
+    `values`: the different element as text, from the program and from the model. If only one raises: its error, and "raises
+    nothing" for the other. If the output types differ: the two types.
+    `sources`: the input element that the program copied, such as "data[3, 4]", and the one that the model copied; None if
+    unknown.
+    `indices`: the names of the index inputs that influence the output.
     """
 
     judge: str
@@ -95,7 +97,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """The text "equal" or "different", or "not checked" if no library ran the model."""
+        """The result as text: "equal" or "different", or "not checked" if no library ran the model."""
         return "different" if self.difference is not None else "equal" if self.judges else "not checked"
 
     def __bool__(self) -> bool:
@@ -133,8 +135,10 @@ def check_agreement(
     """Run a program and an ONNX model on the same inputs, and compare the outputs bit for bit.
 
     The program runs in the reference backend, the model in onnx's reference evaluator and in onnxruntime, if installed. If the
-    program raises an error for an index, the model must raise one, too. `model`: a path or an onnx.ModelProto. `initial`:
-    values of the program's inputs that may be constants in the model.
+    program raises an error for an index, the model must raise one, too.
+
+    `model`: a path or an onnx.ModelProto.
+    `initial`: values for inputs of the program that the model may store as constants.
 
     Each data element contains its own position, so that an element copied from a wrong position is visible. If a data type has
     too few values for this, the program runs once for each digit of the positions. One more run has data with random bits. The
@@ -170,7 +174,7 @@ def check_agreement(
 
 
 class _Check:
-    """A running differential check of a program and a model."""
+    """One differential check of a program and a model, with its counters."""
 
     def __init__(self, graph: IndexGraph, matching: Matching, trials: Trials) -> None:
         self.graph, self.matching, self.trials = graph, matching, trials
@@ -182,7 +186,10 @@ class _Check:
         """Libraries that changed the sign of a zero or the bits of a NaN, with their operators that do so."""
 
     def run(self, libraries: Sequence[Judge], remarks: list[str]) -> Agreement:
-        """Compare the results up to the first difference. A library that cannot run the model is dropped."""
+        """Compare the results of the program and of each library, up to the first difference.
+
+        A library that cannot run the model is left out from then on, with a remark.
+        """
         remaining = list(libraries)
         draws, tried = self.trials.draws(), 0
         for draw in draws:
@@ -212,7 +219,7 @@ class _Check:
         return self._result(remaining, remarks, None)
 
     def _in_range_remarks(self, judge: Judge, draw: Arrays) -> Iterator[str]:
-        """Yield a remark if the results seem to differ only for indices out of range."""
+        """Yield a remark if the program and the model seem to differ only for indices out of range."""
         if self.trials.all_in_range(draw):
             return
         draws = [self.trials.draw_in_range() for _ in range(min(RANDOM_DRAWS, self.trials.max_draws))]
@@ -239,7 +246,11 @@ class _Check:
     def _difference(
         self, judge: Judge, draw: Arrays, data: Arrays, expected: list[NDArray[Any]] | str, *, has_positions: bool
     ) -> Counterexample | None:
-        """Return the model's first difference from `expected` (the program's outputs, or its error as text), or None."""
+        """Return the first difference between the model's result and `expected`, or None.
+
+        `expected`: the outputs of the program, or its error as text.
+        `has_positions`: True if the data elements contain positions, so that the difference can name its source.
+        """
         inputs = draw | data
         try:
             got = self.matching.outputs(judge.run(self.matching.feeds(inputs)))
@@ -276,14 +287,17 @@ class _Check:
         return Counterexample(judge.name, inputs, None, (), values, indices=self._indices(*self.graph.outputs))
 
     def _indices(self, *outputs: str) -> tuple[str, ...]:
-        """Return the index inputs that influence these outputs."""
+        """Return the names of the index inputs that influence these outputs."""
         needed = {*outputs}
         for step in reversed(self.graph.steps):
             needed.update(step.inputs if needed.intersection(step.outputs) else ())
         return tuple(name for name in self.trials.ranges if name in needed)
 
     def _sources(self, judge: Judge, draw: Arrays, output: str, place: int) -> tuple[str | None, str | None]:
-        """Return the input elements that the program and the model copied to an output element. None for unknown."""
+        """Return the input element that the program copied to an output element, and the one that the model copied.
+
+        Each is None if it is unknown. `place`: the position of the element in the flattened output.
+        """
         digits: tuple[list[int], list[int]] = [], []
         number = self.graph.outputs.index(output)
         for data in islice(self.trials.data(), self.trials.positions.digits):
@@ -321,7 +335,7 @@ def _both_zero_or_nan(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool
 
 
 def _element_texts(ours: Any, theirs: Any) -> tuple[str, str]:
-    """Return two different elements as text. If they look the same, as NaNs with different payloads do, add the bits."""
+    """Return two different elements as text. If both texts are equal, as for different NaNs, they include the bits."""
     if str(ours) != str(theirs):
         return str(ours), str(theirs)
     return f"{ours} (bits {ours.tobytes()[::-1].hex()})", f"{theirs} (bits {theirs.tobytes()[::-1].hex()})"

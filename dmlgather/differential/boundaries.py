@@ -25,17 +25,20 @@ _WIDTHS = (8, 16, 32, 64)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bounds:
-    """The valid indices of a lookup: from -wrap to limit - 1. `raises`: True if any other index is an error."""
+    """The valid indices of a lookup: from -wrap to limit - 1.
+
+    `raises`: True if any other index raises an error.
+    """
 
     limit: int
     wrap: int
     raises: bool
 
     def edges(self, dtype: np.dtype[Any]) -> list[int]:
-        """Return boundary values within `dtype`: indices that expose mistakes. Those that expose most faults come first.
+        """Return index values of type `dtype` that expose mistakes. The values that expose most mistakes come first.
 
-        Besides the edges of the valid range and of `dtype`, these are values that change when they are truncated or
-        reinterpreted, such as 2**31 and 2**32 + 1.
+        They are values at the edges of the valid range and of `dtype`, and values such as 2**31 and 2**32 + 1, which change if
+        a program truncates or reinterprets them.
         """
         limit, wrap = self.limit, self.wrap
         smallest, largest = integer_range(dtype)
@@ -52,18 +55,21 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class IndexClass:
-    """Elements of one index input (row-major numbers) that the same lookups read."""
+    """All indices of one index input that are read by the same lookups.
+
+    `elements`: the positions of the indices in the flattened input. `bounds`: the valid indices of each lookup.
+    """
 
     elements: NDArray[np.int64]
     bounds: frozenset[Bounds]
 
 
 def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
-    """Group the elements of each index input by the lookups that read them.
+    """Group the indices of each index input by the lookups that read them. Each index is in one group.
 
-    Each element is in one group. To find out which lookups read an element, the program runs with the element numbers in place
-    of the inputs, and every index 0. The numbers that arrive at a lookup are those of the elements that it reads. An element
-    that arrives at no lookup gets the bounds of all lookups of its input.
+    To find out which lookups read an index, the elements of all inputs are numbered. The program then runs on these numbers,
+    with every index 0, and each lookup gets the numbers of the elements that it reads. An index that no lookup gets has the
+    bounds of all lookups of its input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]
     reads: dict[str, list[tuple[Bounds, NDArray[np.int64]]]] = {}
@@ -76,7 +82,10 @@ def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
 
 
 def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> Iterator[IndexClass]:
-    """Group the elements of an input by the lookups that read them. `reads`: each lookup's bounds and elements."""
+    """Group the `count` indices of an input by the lookups that read them.
+
+    `reads`: for each lookup, its bounds and the positions of the indices that it reads.
+    """
     class_of = np.zeros(count, np.int64)
     for number, (_, elements) in enumerate(reads):  # each lookup splits the classes into elements that it reads and others
         is_read = np.zeros(count, np.int64)
@@ -89,9 +98,9 @@ def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> I
 
 
 def _lookup_reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds, NDArray[np.int64]]]:
-    """Yield each lookup's bounds and the input elements that it reads, sorted.
+    """Yield the bounds of each lookup, and the numbers of the input elements that it reads as indices, in ascending order.
 
-    The elements of all inputs are numbered consecutively. `starts`: the number of each input's first element.
+    The elements of all inputs are numbered consecutively. `starts`: the number of the first element of each input.
     """
     numbers: dict[str, NDArray[np.int64]] = {}
     for name, start in zip(graph.inputs, starts, strict=False):
@@ -109,7 +118,7 @@ def _lookup_reads(graph: IndexGraph, starts: list[int]) -> Iterator[tuple[Bounds
 
 
 def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
-    """Return the positions in the flattened index tensor that a lookup reads."""
+    """Return the positions in the flattened index tensor of all indices that a lookup reads."""
     addresses = np.array([lookup.index_offset], np.int64)
     if plan.index_reach is None:
         return addresses[:0]
@@ -120,7 +129,10 @@ def _index_addresses(plan: IndexPlan, lookup: Lookup) -> NDArray[np.int64]:
 
 
 def _output_numbers(graph: IndexGraph, step: Step, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the number of the input element that each output element is copied from if every index is 0."""
+    """Return, for each output element of a step, the number of the input element that it is a copy of.
+
+    Every index counts as 0. An element that is no copy has the number -1. `numbers`: the element numbers of each earlier value.
+    """
     inputs = [numbers[name] for name in step.inputs]
     count = prod(graph.types[step.outputs[0]].shape)
     match step.work:

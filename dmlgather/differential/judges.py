@@ -20,21 +20,22 @@ from dmlgather.package import missing_extra
 
 
 class RaisedError(Exception):
-    """The model raised an error for its inputs, such as an index out of range."""
+    """The model has raised an error for its inputs, such as for an index out of range."""
 
 
 class CannotRunError(Exception):
-    """The library does not implement the model or its data types."""
+    """A library does not implement the model or its data types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A library that has loaded an ONNX model.
+    """A library that has loaded an ONNX model, and what is known about its errors.
 
-    `run`: returns the outputs in order. It raises RaisedError, CannotRunError or MemoryError. `misses_errors`: True if the
-    library may return a result although ONNX requires an error. `knows_empty`: True if empty outputs have the right shape.
-    `inexact`: operators that may change the sign of a zero or the bits of a NaN. `max_index`: beyond this magnitude, results
-    are wrong or runs do not end.
+    `run`: function that returns the outputs in order. It raises RaisedError, CannotRunError or MemoryError.
+    `misses_errors`: True if it may return a result although ONNX requires an error.
+    `knows_empty`: True if the shapes of its empty outputs are right.
+    `inexact`: the operators that may change the sign of a zero or the bits of a NaN.
+    `max_index`: the largest absolute value of an index. Beyond it, results are wrong or runs do not end. None for no limit.
     """
 
     name: str
@@ -46,7 +47,10 @@ class Judge:
 
 
 def read_model(source: Any) -> tuple[Any, bytes | Path]:
-    """Return the onnx.ModelProto, and the path or bytes for the libraries. Raises FileError."""
+    """Return the model as an onnx.ModelProto, and the path or the bytes from which a library can load it.
+
+    Raises FileError if the model cannot be read.
+    """
     try:
         onnx = import_module("onnx")
     except ImportError as error:
@@ -86,9 +90,9 @@ def checker_error(model: Any) -> str | None:
 def judges(model: Any, loadable: bytes | Path) -> tuple[list[Judge], list[str]]:
     """Load a model in each library. Return the libraries that loaded it, and a remark for each one that failed.
 
-    A model with GatherElements goes to onnx's reference evaluator only if onnxruntime is missing. The evaluator raises no
-    errors for GatherElements, rejects index shapes smaller than the data, and wraps an index by adding the axis size in a loop,
-    which takes forever for large indices.
+    A model with GatherElements goes to onnx's reference evaluator only if onnxruntime is missing. For this operator, the
+    evaluator raises no errors and rejects index shapes smaller than the data. It also wraps an index by adding the axis size in
+    a loop, which takes forever for large indices.
     """
     libraries, remarks = list[Judge](), list[str]()
     for title, load in (("onnxruntime", _load_in_onnxruntime), ("onnx's reference evaluator", _load_in_reference)):
@@ -147,7 +151,10 @@ _STOP_SECONDS = 10.0
 
 
 def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
-    """Call native code in a thread, and `stop` it if a signal handler raises (Ctrl-C, a time limit)."""
+    """Call `work`, which runs native code, in a thread, and return its result.
+
+    If a signal handler raises in the meantime (Ctrl-C, a time limit), call `stop`, and raise the error again.
+    """
     outcome: list[Any] = []
     errors: list[Exception] = []
     ended = threading.Event()  # not Thread.join: after an interrupted join, the thread counts as stopped
@@ -172,7 +179,10 @@ def _interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
 
 
 def _stop_and_wait(ended: threading.Event, stop: Callable[[], None]) -> None:
-    """Stop the work and wait for its end. Errors are suppressed, because a passed time limit raises repeatedly."""
+    """Stop the work and wait until it has ended.
+
+    Errors are ignored meanwhile, because the handler of a time limit raises again and again.
+    """
     deadline = time.monotonic() + _STOP_SECONDS
     while not ended.is_set() and time.monotonic() < deadline:
         with suppress(BaseException):
@@ -181,7 +191,7 @@ def _stop_and_wait(ended: threading.Event, stop: Callable[[], None]) -> None:
 
 
 def _clamps_wrongly(version: str) -> bool:
-    """Return True if Clip, Min and Max of this onnxruntime do not clamp some integers of more than 32 bits."""
+    """Return True if Clip, Min and Max of this onnxruntime fail to clamp some integers of more than 32 bits."""
     return [int(part) for part in version.split(".")[:2]] < [1, 32]
 
 
@@ -226,19 +236,22 @@ These are GatherElements with indices smaller than the data, and GatherND with i
 
 
 def _operators(model: Any, *names: str) -> tuple[str, ...]:
-    """Return those of these operators that the model uses."""
+    """Return the names, out of `names`, of the operators that the model uses."""
     used = {node.op_type for node in _nodes(model)}
     return tuple(name for name in names if name in used)
 
 
 def _wraps_in_old_gather(model: Any) -> bool:
-    """Return True if the model has Gather before opset 11. Both libraries accept negative indices there."""
+    """Return True if the model has a Gather before opset 11.
+
+    ONNX forbids negative indices there, but both libraries accept them.
+    """
     opset = min((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=11)
     return opset < 11 and any(node.op_type == "Gather" for node in _nodes(model))
 
 
 def _misses_errors(model: Any) -> bool:
-    """Return True if onnx's reference evaluator may accept indices out of range."""
+    """Return True if onnx's reference evaluator may accept indices out of range in this model."""
     sizes = [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
     empty = any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in sizes)
     return empty or _has_gather_elements(model) or _wraps_in_old_gather(model)

@@ -19,20 +19,23 @@ from dmlgather.wording import counted
 
 
 class MismatchError(ValueError):
-    """An input or output has no counterpart, or one with a different type or shape."""
+    """An input or output of the program has no counterpart in the model, or one with another type or shape."""
 
 
 class DifferentValuesError(ValueError):
-    """The initial values of an input differ between a model and a program."""
+    """The model and the program have different initial values for an input."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """The inputs and outputs of a program, each with its counterpart in an ONNX model. Keys are names of the program's inputs.
+    """The inputs and outputs of a program, matched with the inputs and outputs of an ONNX model.
 
-    `inputs`: the name and type in the model. `types`: the data types in the program and in the model. `constants`: inputs that
-    are constants in the model. `order`: the position of each output among the model's outputs. `buffers`: True if shapes may
-    differ. `remarks`: differences that do not prevent a comparison, as sentences.
+    Keys are the names of the program's inputs.
+    `inputs`: the name and type of each input in the model. `types`: the data type of each input in the program and in the
+    model.
+    `constants`: the values of the inputs that are constants in the model.
+    `shapes`: the shape of each output in the program. `order`: the position of each output among the model's outputs.
+    `buffers`: True if shapes may differ. `remarks`: differences that do not prevent a comparison, as sentences.
     """
 
     inputs: Mapping[str, tuple[str, TensorType]]
@@ -44,14 +47,14 @@ class Matching:
     remarks: tuple[str, ...] = field(default=())
 
     def feeds(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Convert the program's inputs to the model's names, data types and shapes."""
+        """Return the program's inputs with the names, data types and shapes that the model expects."""
         return {
             model_name: np.ascontiguousarray(arrays[name], tensor.dtype).reshape(tensor.shape)
             for name, (model_name, tensor) in self.inputs.items()
         }
 
     def outputs(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Sort the model's outputs into the program's order, and give them its shapes."""
+        """Return the model's outputs in the program's order and with the program's shapes."""
         ordered = [arrays[number] for number in self.order]
         if not self.buffers:
             return ordered
@@ -60,10 +63,11 @@ class Matching:
 
 
 def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mapping[str, NDArray[Any]]) -> Matching:
-    """Match a program's inputs and outputs with those of an onnx.ModelProto by name. If no names match, match them by order.
+    """Match the inputs and outputs of a program with the inputs and outputs of an onnx.ModelProto, by name.
 
+    Inputs are matched by order if no name occurs in both. Outputs are matched by order if the names differ.
     `buffers`: True if shapes may differ. `initial`: values of inputs that may be constants in the model. Raises MismatchError
-    or DifferentValuesError.
+    or DifferentValuesError if they cannot be matched.
     """
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     model_inputs = {value.name: value for value in model.graph.input}
@@ -132,7 +136,7 @@ def output_names(graph: IndexGraph) -> list[str]:
 
 
 def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_shape: Sequence[int]) -> list[str]:
-    """Return a remark if two shapes differ in more than leading dimensions of size 1."""
+    """Return a remark if two shapes differ in other ways than leading dimensions of size 1."""
     program_sizes, model_sizes = ([*dropwhile(lambda size: size == 1, shape)] for shape in (program_shape, model_shape))
     remark = (
         f"{role} {name!r} is {[*program_shape]} in the program and {[*model_shape]} in the model: compared in row-major order"
@@ -141,7 +145,10 @@ def _shape_remarks(role: str, name: str, program_shape: Sequence[int], model_sha
 
 
 def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorType:
-    """Return the type of a model's input. What it leaves open is taken from the program's input."""
+    """Return the type of a model's input. A size or data type that it leaves open is taken from the program's input.
+
+    Raises MismatchError if the types differ.
+    """
     if not value.type.HasField("tensor_type"):
         raise MismatchError(f"input {value.name!r} of the model is no tensor, but {value.type.WhichOneof('value')}")
     stated = value.type.tensor_type
@@ -165,7 +172,7 @@ def _input_type(value: Any, program_type: TensorType, buffers: bool) -> TensorTy
 
 
 def _check_initializer(name: str, initializer: Any, initial: NDArray[Any]) -> None:
-    """Raise DifferentValuesError if the model has other initial values than the program."""
+    """Raise DifferentValuesError if the model and the program have different initial values for an input."""
     import onnx
 
     in_model = onnx.numpy_helper.to_array(initializer).reshape(-1)

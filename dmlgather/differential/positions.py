@@ -18,9 +18,9 @@ _STRING_RADIX = 2**62
 
 
 def radix(dtype: np.dtype[Any]) -> int:
-    """Return how many numbers 0, 1, 2, … a data type can hold without loss, such as 2048 for float16.
+    """Return how many of the numbers 0, 1, 2, … a data type can hold without loss, such as 2048 for float16.
 
-    An element of 8 bits holds a number as its bit pattern, any other element as its value.
+    An element of 8 bits stores a number as its bits, any other element as its value.
     """
     if dtype.hasobject:
         return _STRING_RADIX
@@ -42,7 +42,7 @@ def _mantissa_bits(dtype: np.dtype[Any]) -> int:
 
 
 def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array that holds the numbers, which must be less than `radix(dtype)`."""
+    """Store these numbers in an array of type `dtype`. Each must be less than `radix(dtype)`."""
     if dtype.hasobject:
         return numbers.astype(str).astype(object)
     if dtype.itemsize == 1 and dtype.kind != "b":
@@ -51,7 +51,7 @@ def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers that `encoded` stored. An element that holds no such number gives -1."""
+    """Return the numbers that `encoded` has stored. The result is -1 for an element that cannot hold such a number."""
     dtype = elements.dtype
     if dtype.hasobject:
         numbers = [int(text) if str(text).isdecimal() else -1 for text in elements.flat]
@@ -68,7 +68,7 @@ def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
 
 
 class Positions:
-    """A number for each element of all data inputs, and the arrays that contain these numbers.
+    """Numbers for the elements of all data inputs, and arrays that contain these numbers.
 
     If a data type is too narrow for the numbers, they are written in base `radix`, and the program runs once for each digit.
     Numbers start at 1, so a fill value of 0 is not a number.
@@ -89,7 +89,10 @@ class Positions:
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
-        """Return the arrays for one run, by input name. Digit 0 is the least significant."""
+        """Return the input arrays, by name, whose elements contain one digit of their numbers.
+
+        `digit`: which digit of the number; 0 is the least significant one.
+        """
         arrays = {}
         for name, tensor in self.types.items():
             first, flat = self._starts[name], np.empty(prod(tensor.shape), tensor.dtype)
@@ -101,7 +104,10 @@ class Positions:
         return arrays
 
     def origin(self, digits: Sequence[int]) -> str | None:
-        """Return the input element with these digits (least significant first), such as "data[3, 4]", or None."""
+        """Return the input element whose number has these digits, such as "data[3, 4]", or None if there is none.
+
+        `digits`: least significant digit first.
+        """
         if min(digits) < 0:
             return None
         number = sum(digit * self.radix**place for place, digit in enumerate(digits))
@@ -113,7 +119,7 @@ class Positions:
 
 
 def element(name: str, index: Sequence[int]) -> str:
-    """Return the text for one element in messages, such as "data[3, 4]"."""
+    """Return the name of one element in messages, such as "data[3, 4]"."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
@@ -123,7 +129,7 @@ _EXPONENT_MASKS = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000,
 def random_elements(rng: np.random.Generator, tensor: TensorType) -> NDArray[Any]:
     """Return an array with random bits, to test whether copies preserve all bits.
 
-    A third of all floats are NaNs or infinities, with random sign and payload. A sixth are 0.0 or -0.0.
+    A third of all floats are NaNs or infinities, with random signs and payloads. A sixth are 0.0 or -0.0.
     """
     shape, dtype = tensor.shape, tensor.dtype
     if dtype.hasobject:

@@ -16,7 +16,7 @@ from dmlgather.plan import IndexPlan, OutOfBounds
 
 
 class ReferenceRun:
-    """A program that is prepared once and runs many times."""
+    """Runs a program in the reference backend. It prepares the program only once."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph = graph
@@ -24,7 +24,10 @@ class ReferenceRun:
         self._last_use = {name: number for number, step in enumerate(graph.steps) for name in step.inputs}
 
     def __call__(self, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]] | str:
-        """Return the outputs, or the error as text if an index is out of range and must raise."""
+        """Run the program, and return its outputs.
+
+        Returns the error as text if an index is out of range and must raise an error.
+        """
         graph = self.graph
         values = {**inputs, **graph.constants}
         for number, step in enumerate(graph.steps):

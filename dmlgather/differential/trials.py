@@ -39,10 +39,10 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class IndexRange:
-    """The index values that are tried for the elements of an `IndexClass`.
+    """The values to try for the indices of one `IndexClass`.
 
-    `elements`: row-major numbers. `edges`, `raising`: boundary values without and with an error. `low`, `high`: the range that
-    is valid for all lookups of the class.
+    `elements`: the positions of the indices in the flattened index input. `edges`: boundary values that raise no error.
+    `raising`: boundary values that raise an error. `low`, `high`: the smallest and the largest index that all lookups allow.
     """
 
     elements: NDArray[np.int64]
@@ -53,7 +53,10 @@ class IndexRange:
 
     @classmethod
     def of(cls, index_class: IndexClass, types: Sequence[np.dtype[Any]], max_index: int | None) -> IndexRange:
-        """Return the values to try. They fit all `types`. `max_index`: limit for their magnitude."""
+        """Return the values to try for the indices of a class.
+
+        All values fit the data types `types`. `max_index`: the largest absolute value; None for no limit.
+        """
         magnitude = 2**64 if max_index is None else max_index
         smallest = max(-magnitude, *(integer_range(dtype)[0] for dtype in types))
         largest = min(magnitude, *(integer_range(dtype)[1] for dtype in types))
@@ -72,10 +75,10 @@ def _raises(bounds: Bounds, index: int) -> bool:
 
 
 class Trials:
-    """The inputs of a differential check: draws of index arrays, and data arrays for each draw.
+    """The inputs of a differential check: *draws* (sets of index arrays), and several sets of data arrays for each draw.
 
-    `types`: each input's data types in the program and in the model. `constants`: inputs with fixed values. `max_index`: limit
-    for the magnitude of indices.
+    `types`: the data types of each input, in the program and in the model. `constants`: the inputs with fixed values.
+    `max_index`: the largest absolute value of an index; None for no limit.
     """
 
     def __init__(
@@ -101,17 +104,20 @@ class Trials:
 
     @cached_property
     def work(self) -> int:
-        """Number of elements that one run of the program reads and writes, at least 1."""
+        """The number of elements that one run of the program reads and writes, at least 1."""
         names = {*self.graph.inputs, *self.graph.outputs}
         return max(sum(prod(self.graph.types[name].shape) for name in names), 1)
 
     @cached_property
     def max_draws(self) -> int:
-        """Limit for the draws of a check."""
+        """The largest number of draws (sets of index arrays) that one check may try."""
         return max(_MAX_WORK // (self.work * (self.positions.digits + 1)), _MIN_DRAWS)
 
     def data(self) -> Iterator[Arrays]:
-        """Yield the data arrays for one draw: each digit of the positions, then random bits."""
+        """Yield each set of data arrays with which a draw runs.
+
+        In the first sets, each element contains one digit of its position. The last set has random bits.
+        """
         for number in range(self.positions.digits + 1):
             if number not in self._kept:
                 arrays = self.positions.elements(number) if number < self.positions.digits else self._random_data()
@@ -127,8 +133,8 @@ class Trials:
     def draws(self) -> Iterator[Arrays]:
         """Yield sets of index arrays, by input name.
 
-        In the first set, all indices are in range. Then sets with boundary values alternate with sets in which one index raises
-        an error. The last sets are random.
+        In the first set, all indices are in range. Then sets with boundary values alternate with sets in which exactly one
+        index raises an error. The last sets are random.
         """
         yield self.draw_in_range()
         for pair in zip_longest(self._edge_draws(), self._raising_draws()):
@@ -137,11 +143,11 @@ class Trials:
             yield self._draw(partial(self._mixed, share=(0.1, 0.5)[number % 2]))
 
     def draw_in_range(self) -> Arrays:
-        """Return random indices in range."""
+        """Return a set of index arrays with random indices, all of which are in range."""
         return self._draw(self._in_range)
 
     def all_in_range(self, draw: Arrays) -> bool:
-        """Return True if each index of a draw is in range for all its lookups."""
+        """Return True if each index of a draw is in range for all lookups that read it."""
         for name, ranges in self.ranges.items():
             for index_range in ranges:
                 indices = draw[name].reshape(-1)[index_range.elements]
@@ -154,7 +160,10 @@ class Trials:
             yield self._draw(partial(_cycled_edges, shift=shift))
 
     def _raising_draws(self) -> Iterator[Arrays]:
-        """Yield sets of index arrays in which one index raises an error: first at the last element of each class."""
+        """Yield sets of index arrays in which exactly one index raises an error.
+
+        The index is first tried at the last element of each class of indices.
+        """
         places = [
             (name, index_range, self._places(index_range)) for name, ranges in self.ranges.items() for index_range in ranges
         ]
@@ -166,7 +175,7 @@ class Trials:
                     yield draw
 
     def _draw(self, values: Callable[[IndexRange], Any]) -> Arrays:
-        """Return a set of index arrays. `values`: returns the values for the elements of one class."""
+        """Return a set of index arrays. `values`: function that returns the values for the indices of one class."""
         arrays = {}
         for name, ranges in self.ranges.items():
             tensor = self.graph.types[name]
@@ -184,10 +193,10 @@ class Trials:
         return self._rng.integers(index_range.low, index_range.high, index_range.elements.size, endpoint=True)
 
     def _mixed(self, index_range: IndexRange, share: float) -> Any:
-        """Return random indices in range, mixed with boundary values and arbitrary values.
+        """Return random indices in range, some of which are replaced by boundary values and arbitrary values.
 
-        About a fraction `share` are boundary values, and a fraction `share / 4` arbitrary values. If any index can raise an
-        error, arbitrary values stay in range.
+        The fraction of boundary values is about `share`, the fraction of arbitrary values `share / 4`. If an index of the class
+        can raise an error, the arbitrary values are in range.
         """
         indices = self._in_range(index_range).astype(object)
         if not index_range.edges:
@@ -201,13 +210,16 @@ class Trials:
         return np.where(self._rng.random(indices.size) < share / 4, np.array(arbitrary, object), indices)
 
     def _places(self, index_range: IndexRange) -> list[int]:
-        """Return the elements at which an index that raises is tried: the last, the first and a random one."""
+        """Return the elements at which to try an index that raises an error: the last, the first and a random one."""
         size = index_range.elements.size
         return [int(index_range.elements[place]) for place in dict.fromkeys((size - 1, 0, int(self._rng.integers(0, size))))]
 
 
 def _cycled_edges(index_range: IndexRange, shift: int) -> Any:
-    """Return boundary values in turn. Over all values of `shift`, each element takes each of them."""
+    """Return the boundary values in turn, one for each index, beginning with number `shift`.
+
+    If `shift` takes all numbers, each index takes each boundary value.
+    """
     if not index_range.edges:
         return np.full(index_range.elements.size, index_range.low)
     return np.array(index_range.edges, object)[(np.arange(index_range.elements.size) + shift) % len(index_range.edges)]
