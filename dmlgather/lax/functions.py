@@ -35,25 +35,29 @@ def gather(
 ) -> Request:
     """Return a window of `operand` for each index vector of `start_indices`, like jax.lax.gather.
 
-    `operand`: shape [n…], any type of JAX. `start_indices`: shape [i…, components], int8 … uint64. `dimension_numbers`: a
-    GatherDimensionNumbers of dmlgather or JAX. `slice_sizes`: the window's size in each dimension of `operand`, in elements. If
-    `operand` has rank 1, one integer is allowed. `unique_indices`, `indices_are_sorted`: ignored. `mode`: what happens to a
-    window that is partly out of bounds; a name, or a member of JAX's GatherScatterMode. "clip" moves a window into bounds.
-    "fill" and "drop" fill a window that is out of bounds with `fill_value`. With "promise_in_bounds" or None, the caller
-    promises that all windows are in bounds; a call then runs like "clip". `fill_value`: a number, cast by NumPy's rules. None
-    means NaN, the smallest signed integer, the largest unsigned integer, or True.
+    `operand`: an array of shape [n…] and any type of JAX.
+    `start_indices`: an array of shape [i…, components] and type int8 … uint64. Its last dimension holds the index vectors.
+    `dimension_numbers`: a GatherDimensionNumbers of dmlgather or JAX.
+    `slice_sizes`: the window's size in each dimension of `operand`. If `operand` has rank 1, one integer is allowed.
+    `unique_indices`, `indices_are_sorted`: ignored.
+    `mode`: what happens to a window that is partly out of bounds; a name, or a member of JAX's GatherScatterMode. "clip" moves
+    the window into bounds. "fill" and "drop" fill the whole window with `fill_value`. With "promise_in_bounds" or None, the
+    caller promises that all windows are in bounds; a call then runs like "clip".
+    `fill_value`: a number, cast by NumPy's rules. None means NaN, the smallest signed integer, the largest unsigned integer, or
+    True.
 
     The result has shape [i…], with the window's sizes inserted at offset_dims, and the array type of `operand`. Unlike JAX,
     "fill" compares indices at full width: 2^32 + 1 is out of bounds, but JAX reads element 1 for it. Negative indices never
     count from the end.
 
-    `out`: an array of NumPy, CuPy or PyTorch that receives the result and is returned; None for a new array. `out_of_bounds`:
-    replaces the rule of `mode`: "clamp", "raise", "promise" or a Fill. `device`: where the call runs: "cpu", "cuda", "cuda:N"
-    or "reference". None means the arrays' device. `stream`: the GPU stream of the call, as for compiled operators.
+    `out`: an array of NumPy, CuPy or PyTorch that receives the result and is returned; None for a new array.
+    `out_of_bounds`: "clamp", "raise", "promise" or a Fill, which replaces the rule of `mode`.
+    `device`: where the call runs: "cpu", "cuda", "cuda:N" or "reference". None means the arrays' device.
+    `stream`: the GPU stream of the call, as for compiled operators.
 
-    Raises TypeError for wrong types and, like JAX, for shapes that do not fit together; ValueError for another mode, for
-    indices that are not integers, and for an `out` that has another shape or overlaps an input; IndexError for a bad index
-    under "raise".
+    Raises TypeError for unsupported types and, like JAX, for shapes that do not fit together; ValueError for an unknown mode,
+    for indices that are not integers, and for an `out` that has another shape than the result or overlaps an input; IndexError
+    for a bad index under "raise".
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> dg.lax.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, slice_sizes=(1, 2)).tolist()
@@ -143,9 +147,9 @@ def differences(
 def _call(
     operand: Any, start_indices: Any, constants: Mapping[str, Any] | None, *attributes: Any, **keywords: Any
 ) -> tuple[Callable[[], LaxGather], NDArray[Any] | None]:
-    """Return a function without arguments that makes the call's problem, and the values of start_indices (None if unknown).
+    """Return two values: a function that makes the call's problem, and the values of start_indices (None if unknown).
 
-    The returned function raises if the call breaks a rule of the operator.
+    The function has no arguments. It raises an error if the call breaks a rule of the operator.
     """
     if others := sorted((constants or {}).keys() - {"start_indices"}):
         raise ValueError(f"constants has {', '.join(map(repr, others))}, expected nothing but 'start_indices'")

@@ -25,7 +25,7 @@ NAMES = {"data": "operand", "indices": "start_indices", "batch_dims": "operand_b
 
 
 def limits(problem: LaxGather) -> tuple[int, ...]:
-    """Return how many starts keep the window in bounds, for each component of an index vector.
+    """Return, for each component of an index vector, the number of starts that keep the window in bounds.
 
     Example: a window of size 2 in a dimension of size 5 has the 4 starts 0 … 3.
     """
@@ -33,7 +33,7 @@ def limits(problem: LaxGather) -> tuple[int, ...]:
 
 
 def with_known_starts(problem: LaxGather, starts: NDArray[Any] | None) -> LaxGather | SliceView:
-    """Return the equal slice if there is only one window with a known start. Otherwise return the gather.
+    """Return the slice that equals the gather, if there is only one window and its start is known. Otherwise return the gather.
 
     A gather in mode "fill" with a window out of bounds stays a gather, because a slice cannot fill.
     """
@@ -58,16 +58,16 @@ def _gather(problem: LaxGather, level: FeatureLevel) -> Descriptors:
 
 
 class _GatherDims:
-    """The dimensions of a gather's tensors, grouped by their role. The methods make the descriptors.
+    """The dimensions of a gather's tensors, grouped by role. The methods make the descriptors.
 
-    A dimension that several tensors share is a tuple of Dims, one per tensor.
+    A dimension that several tensors share is a tuple with one Dim per tensor.
 
-    - `batches`: batching dimensions of operand, start_indices and output, by axis of operand.
-    - `positions`: the other dimensions of start_indices except the last, and those of output.
-    - `windows`: the window's dimensions in operand and output, by axis of operand.
-    - `indexed`: the dimensions of operand that index vectors index.
+    - `batches`: the batching dimensions of operand, start_indices and output, by dimension of operand.
+    - `positions`: all other dimensions of start_indices except the last, with the output's dimensions for them.
+    - `windows`: the window's dimensions in operand and output, by dimension of operand.
+    - `indexed`: the dimensions of operand that are indexed by index vectors.
 
-    If a window has several elements along an indexed dimension, the dimension is split into two: one for the start and one for
+    If a window has several elements along an indexed dimension, the dimension is split in two: one for the start and one for
     the position in the window. A window as large as the dimension has only one start. Smaller windows overlap in operand. For
     these, the descriptors `copies` first write a copy of operand that has both dimensions.
     """
@@ -99,7 +99,10 @@ class _GatherDims:
         self.indexed = [self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)]
 
     def gather(self, level: FeatureLevel) -> Descriptors:
-        """Return a GATHER descriptor. Needs one component, and no batching dimensions."""
+        """Return a GATHER descriptor.
+
+        Index vectors must have one component, and there must be no batching dimensions.
+        """
         (axis,) = self.axes
         lead = [dims for window_axis, dims in self.windows.items() if window_axis < axis]
         trail = [dims for window_axis, dims in self.windows.items() if window_axis >= axis]
@@ -112,7 +115,10 @@ class _GatherDims:
         )
 
     def gather_elements(self, level: FeatureLevel) -> Descriptors:
-        """Return a GATHER_ELEMENTS descriptor. Needs one component, and at most one `positions` entry larger than 1."""
+        """Return a GATHER_ELEMENTS descriptor.
+
+        Index vectors must have one component, and at most one dimension in `positions` may be larger than 1.
+        """
         (axis,) = self.axes
         position = next((dims for dims in self.positions if dims[0].size > 1), (Dim(1, 0), Dim(1, 0)))
         by_axis = dict(sorted({**self.batches, axis: (self.indexed[0], *position)}.items()))
@@ -127,7 +133,7 @@ class _GatherDims:
         )
 
     def gather_nd(self, level: FeatureLevel) -> Descriptors:
-        """Return a GATHER_ND descriptor, which can express every gather."""
+        """Return a GATHER_ND descriptor. It can express every gather."""
         batches, windows = list(self.batches.values()), list(self.windows.values())
         components = Dim(len(self.axes), 1)
         return descriptors.gather_nd(
@@ -139,7 +145,7 @@ class _GatherDims:
         )
 
     def _with_parts(self, view: View, dims: Dims) -> View:
-        """Return the view with these dimensions, and those for the parts of an element.
+        """Return the view with these dimensions. A dimension for the words of a wide element is added if necessary.
 
         Example: a complex128 is two UINT64 in DirectML, so its view has one more dimension, of size 2.
         """
@@ -151,7 +157,7 @@ def _of(tensor: int, dims: Sequence[tuple[Dim, ...]]) -> Dims:
 
 
 def _required(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must not be empty. start_indices may be empty if index vectors have no components."""
+    """Return the tensors that must not be empty. If index vectors have no components, start_indices may be empty."""
     tensors = tensors_by_name(problem)
     if indices := tensors.get("indices"):
         tensors["indices"] = replace(indices, shape=indices.shape[:-1])
@@ -159,7 +165,10 @@ def _required(problem: Problem) -> Mapping[str, TensorType]:
 
 
 def _index_differences(problem: LaxGather, starts: NDArray[Any] | None) -> IndexDifferences | None:
-    """Return the texts of EXP201 and EXP202, or None if no start gives another result in DirectML."""
+    """Return the texts of the warnings about starts out of bounds (EXP201) and negative starts (EXP202).
+
+    Returns None if DirectML gives JAX's result for all starts.
+    """
     if with_known_starts(problem, starts) is not problem:
         return None
     if not problem.lookup_axes or problem.out_of_bounds is OutOfBounds.PROMISE:

@@ -21,7 +21,7 @@ from dmlgather.wording import alternatives
 @plain
 @dataclass(frozen=True)
 class GatherDimensionNumbers:
-    """The roles of the dimensions of a jax.lax.gather. Equivalent of jax.lax.GatherDimensionNumbers.
+    """The roles of the dimensions of a lax.gather, like jax.lax.GatherDimensionNumbers.
 
     The last dimension of the indices holds the index vectors. The other dimensions of the indices become, in order, the
     dimensions of the result that are not in offset_dims. The fields accept any sequences of integers and store tuples.
@@ -55,7 +55,7 @@ class GatherDimensionNumbers:
 
     @classmethod
     def of(cls, numbers: Any) -> GatherDimensionNumbers:
-        """Return a copy of JAX's GatherDimensionNumbers as dmlgather's class, or dmlgather's object itself.
+        """Convert JAX's GatherDimensionNumbers to this class. Return an object of this class unchanged.
 
         Raises TypeError for other objects and, like JAX, if a field of JAX's object is a list.
         """
@@ -90,7 +90,10 @@ NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 
 
 def mode_of(mode: Any) -> OutOfBounds:
-    """Return the policy of a mode. `mode`: a name, a member of JAX's GatherScatterMode, or None."""
+    """Return the policy for a mode of JAX.
+
+    `mode`: a name, a member of JAX's GatherScatterMode, or None. Raises ValueError if there is no such mode.
+    """
     name = "promise_in_bounds" if mode is None else mode
     if type(mode).__name__ == "GatherScatterMode":
         name = mode.name.lower().removesuffix("_or_drop")  # CLIP, FILL_OR_DROP or PROMISE_IN_BOUNDS
@@ -103,8 +106,8 @@ def mode_of(mode: Any) -> OutOfBounds:
 def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     """Return the bytes of a fill value, cast to `dtype` by NumPy's rules.
 
-    None means JAX's default: NaN, the smallest signed integer, the largest unsigned integer, or True. Raises TypeError for
-    anything but a number, OverflowError for an integer of more than 64 bits in an integer type.
+    None means JAX's default: NaN, the smallest signed integer, the largest unsigned integer, or True. Raises TypeError if the
+    value is no number, and OverflowError if an integer type gets an integer of more than 64 bits.
     """
     if value is None:
         return _NANS.get(dtype.name) or _default(dtype).tobytes()
@@ -123,12 +126,12 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return True for integer types. Those of ml_dtypes, such as int4, have the kind "V" in NumPy."""
+    """Return True for an integer type. NumPy's kind does not tell, because it is "V" for int4 and others of ml_dtypes."""
     return dtype.name.startswith(("int", "uint"))
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> float | bool:
-    """Convert an integer of more than 64 bits to a float or bool, because NumPy cannot cast it."""
+    """Convert an integer of more than 64 bits to a float or bool, according to `dtype`. NumPy cannot cast such an integer."""
     try:
         if not is_integer(dtype):
             return True if dtype.kind == "b" else float(value)
@@ -154,11 +157,11 @@ def _default(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def check_shapes(
     operand: tuple[int, ...], indices: tuple[int, ...], numbers: GatherDimensionNumbers, sizes: tuple[int, ...]
 ) -> None:
-    """Check the rules for shapes, dimension numbers and slice sizes in the same order as JAX.
+    """Check the rules for shapes, dimension numbers and slice sizes, in the same order as JAX.
 
-    Raises TypeError for a broken rule. Two rules are stricter than JAX's checks. First, the slice size of a batching dimension
-    must be 1. JAX also takes 0, but its results then depend on the backend. Second, slice sizes that only JAX's compiler
-    refuses raise here, too.
+    Raises TypeError if a rule is broken. Two rules are stricter than JAX's checks. First, the slice size of a batching
+    dimension must be 1. JAX also allows 0, but its results then depend on the backend. Second, some slice sizes are refused
+    here that only JAX's compiler refuses.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")
@@ -224,7 +227,11 @@ def _check_sizes(numbers: GatherDimensionNumbers, operand: Sequence[int], indice
 
 
 def _check_dims(numbers: GatherDimensionNumbers, name: str, rules: str, rank: int, array: str) -> None:
-    """Check one field of GatherDimensionNumbers. `rules`: in the order in which JAX checks them."""
+    """Check one field of GatherDimensionNumbers.
+
+    `rules`: the words "sorted", "unique" and "range", in the order in which JAX checks them.
+    `rank`: the rank of the array that the field's dimensions belong to. `array`: the name of this array in messages.
+    """
     dims = getattr(numbers, name)
     for rule in rules.split():
         if rule == "sorted" and any(after < before for before, after in pairwise(dims)):
@@ -258,10 +265,10 @@ TYPES = ElementTypes({name: name for name in OPERANDS})
 
 @dataclass(frozen=True)
 class LaxGather(Problem):
-    """A call of jax.lax.gather: each index vector is the start of a window of operand, which is copied to the result.
+    """A call of jax.lax.gather. Each index vector is the start of a window of the operand, and the result has all windows.
 
-    `data`, `indices`: JAX's operand and start_indices. `out_of_bounds`: CLAMP moves a window into bounds; FILL fills it with
-    the bytes `fill`; PROMISE runs like CLAMP.
+    `data`, `indices`: JAX's operand and start_indices. `numbers`: the roles of the dimensions.
+    `out_of_bounds`: CLAMP moves a window into bounds; FILL fills it with the bytes `fill`; PROMISE runs like CLAMP.
     """
 
     data: TensorType
@@ -296,13 +303,16 @@ class LaxGather(Problem):
 
     @property
     def windowed(self) -> tuple[int, ...]:
-        """Dimensions of operand that the result keeps."""
+        """The dimensions of the operand that the result keeps."""
         removed = (*self.numbers.collapsed_slice_dims, *self.numbers.operand_batching_dims)
         return tuple(dimension for dimension in range(self.data.rank) if dimension not in removed)
 
     @property
     def sources(self) -> tuple[tuple[str, int], ...]:
-        """Origin of each dimension of the result: ("window", axis of operand) or ("indices", axis of start_indices)."""
+        """The origin of each dimension of the result.
+
+        It is ("window", dimension of the operand) or ("indices", dimension of start_indices).
+        """
         windows, batches = iter(self.windowed), iter(range(self.indices.rank - 1))
         rank = len(self.windowed) + self.indices.rank - 1
         return tuple(
