@@ -22,7 +22,8 @@ P = ParamSpec("P")
 class DescribedFunction(EagerFunction[P], Generic[P]):
     """An eager function that can also return its DirectML descriptors.
 
-    The decorated function's Request must have a `functools.partial` of a problem class as `problem_of`.
+    It decorates a function that returns a Request. The field `problem_of` of this Request must be a `functools.partial` of a
+    problem class.
     """
 
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
@@ -33,8 +34,10 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
 
         Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call,
         returns a Report: its findings name the limit of the level, or a broken rule of the operation. `docs/expressing.md`
-        explains the findings, and how to bind arrays. Raises ValueError for an unknown level; TypeError for an array argument
-        without shape and type, and for an axis, starts or ends in a GPU array.
+        explains the findings, and how to bind arrays.
+
+        Raises ValueError for an unknown level; TypeError for an array argument without shape and type, and for an axis, starts
+        or ends in a GPU array.
 
         >>> desc = dg.openvino.gather_nd.to_directml(((5, 4), "float32"), ((3, 2), "int64"), level="3_0")
         >>> desc.operator.name, desc.output_tensor.sizes
@@ -49,7 +52,9 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         """Return warnings about indices for which the descriptors of `to_directml` give other results than OpenVINO.
 
         The arguments are those of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
-        out of range is an error, or there are no indices. Raises the TypeErrors and ValueErrors of the function.
+        out of range is an error, or there are no indices.
+
+        Raises TypeError and ValueError like a call of the function.
 
         >>> [finding.expected for finding in dg.openvino.gather.differences(((5, 2), "float32"), ((3,), "uint8"), axis=0)]
         ['indices from 0 to 4']
@@ -57,7 +62,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
         return export.EXPORTER.differences(self._problem_maker(args, kwargs)())
 
     def _problem_maker(self, args: Any, kwargs: Any) -> partial[Any]:
-        """Return a function without arguments that makes the call's problem, or raises if a rule is broken."""
+        """Return a function without arguments that makes the call's problem. It raises an error if a rule is broken."""
         request = self._request(*args, **kwargs)
         for name in ("out", "out_of_bounds", "device"):
             if getattr(request, name) is not None:
@@ -80,14 +85,19 @@ def gather(
 ) -> Request:
     """Return OpenVINO's Gather: output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…].
 
-    An index out of range gives 0, or the empty string if data are strings. `data`: shape [b…, lead…, n, trail…], any type of
-    whole bytes, or strings. `indices`: shape [b…, i…], any integer type. `axis`: the dimension of size n, as an integer or an
-    array of one integer in host memory. `batch_dims`: the number of dimensions b…, at most `axis`. A negative number counts
-    from the rank of `indices`. `version`: 1, 7 or 8. Version 1 has no batch_dims. In version 8, negative indices count from the
-    end; in versions 1 and 7, they are out of range. The result has shape [b…, lead…, i…, trail…].
+    An index out of range gives 0, or the empty string if data are strings.
 
-    Raises TypeError for another type, and for an axis or strings on a GPU; ValueError if `axis` or `batch_dims` is out of
-    range, if data and indices have different sizes in the dimensions b…, if `data` is a scalar, and for another version.
+    `data`: an array of shape [b…, lead…, n, trail…]. All types of at least 8 bits are allowed, and strings.
+    `indices`: an array of shape [b…, i…] and any integer type.
+    `axis`: the dimension of size n, as an integer or an array of one integer in host memory.
+    `batch_dims`: the number of dimensions b…, at most `axis`. A negative `batch_dims` counts from the rank of `indices`.
+    `version`: 1, 7 or 8. Version 1 has no batch_dims. In version 8, negative indices count from the end; in versions 1 and 7,
+    they are out of range.
+
+    The result has shape [b…, lead…, i…, trail…].
+
+    Raises TypeError for an unsupported type, and for an axis or strings on a GPU; ValueError if `axis` or `batch_dims` is out
+    of range, if data and indices have different sizes in the dimensions b…, if `data` is a scalar, and for an unknown version.
 
     >>> dg.openvino.gather(np.array([10, 20, 30]), np.array([2, -1, 5]), axis=0).tolist()
     [30, 30, 0]
@@ -109,11 +119,13 @@ def gather_elements(
 ) -> Request:
     """Return OpenVINO's GatherElements-6: output[c] = data[c with c[axis] replaced by indices[c]].
 
-    `data`: shape [n…], any type of whole bytes, or strings. `indices`: int32 or int64; except along `axis`, its sizes are those
-    of `data`. Negative indices and axes count from the end. The result has the shape of `indices`.
+    `data`: an array of shape [n…]. All types of at least 8 bits are allowed, and strings.
+    `indices`: an array of type int32 or int64. It has the sizes of `data`, except along `axis`.
 
-    Raises IndexError for an index out of range; TypeError for another type, and for strings on a GPU; ValueError for different
-    ranks or sizes, an axis out of range or a scalar `data`.
+    Negative indices and axes count from the end. The result has the shape of `indices`.
+
+    Raises IndexError for an index out of range; TypeError for an unsupported type, and for strings on a GPU; ValueError for
+    different ranks or sizes, an axis out of range or a scalar `data`.
 
     >>> dg.openvino.gather_elements(np.array([[10, 20], [30, 40]]), np.array([[1, 0, -1], [0, 0, 1]]), axis=1).tolist()
     [[20, 10, 20], [30, 30, 40]]
@@ -136,14 +148,15 @@ def gather_nd(
 ) -> Request:
     """Return OpenVINO's GatherND: output[b…, i…, trail…] = data[b…, *indices[b…, i…, :], trail…].
 
-    `data`: shape [b…, n…, trail…], any type of whole bytes, or strings. `indices`: shape [b…, i…, t], any integer type. Each
-    tuple of t indices selects a position in the dimensions n…; if t is 0, it selects all of data[b…]. Negative indices count
-    from the end. `batch_dims`: the number of dimensions b…. `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5
-    merges b… into one dimension.
+    `data`: an array of shape [b…, n…, trail…]. All types of at least 8 bits are allowed, and strings.
+    `indices`: an array of shape [b…, i…, t] and any integer type. Each tuple of t indices selects a position in the dimensions
+    n…. If t is 0, it selects all of data[b…]. Negative indices count from the end.
+    `batch_dims`: the number of dimensions b….
+    `version`: 5 or 8. The result has shape [b…, i…, trail…]; version 5 merges b… into one dimension.
 
-    Raises IndexError for an index out of range, also if the result is empty; TypeError for another type, and for strings on a
-    GPU; ValueError if `data` or `indices` is a scalar, if there are too many batch dimensions or their sizes differ, if t is
-    larger than the number of dimensions n…, and for another version.
+    Raises IndexError for an index out of range, also if the result is empty; TypeError for an unsupported type, and for strings
+    on a GPU; ValueError if `data` or `indices` is a scalar, if there are too many batch dimensions or their sizes differ, if t
+    is larger than the number of dimensions n…, and for an unknown version.
 
     >>> data, tuples = np.arange(8).reshape(2, 2, 2), np.array([[[1], [0]], [[0], [-1]]])
     >>> dg.openvino.gather_nd(data, tuples, batch_dims=2).tolist()
@@ -170,13 +183,15 @@ def slice(  # noqa: A001 - the operation's name
 ) -> Request:
     """Return OpenVINO's Slice-8: output[c] = data[start + step · c] in each dimension.
 
-    Starts and stops are clamped to the dimension. `data`: shape [n…], any type of whole bytes, or strings. `start`, `stop`,
-    `step`, `axes`: sequences of integers, or one-dimensional arrays of any integer types in host memory. `axes`: the dimensions
-    to slice; default 0, 1, …. Negative axes count from the end. Steps may be negative. `out_of_bounds` has no effect, because
-    there are no indices.
+    Starts and stops are clamped to the dimension.
 
-    Raises TypeError for another type, and if start, stop, step, axes or strings are on a GPU; ValueError if start, stop, step
-    and axes have different lengths, if an axis is out of range or repeated, for a step of 0, and if `data` is a scalar.
+    `data`: an array of shape [n…]. All types of at least 8 bits are allowed, and strings.
+    `start`, `stop`, `step`, `axes`: sequences of integers, or one-dimensional arrays of any integer types in host memory. Steps
+    may be negative. Negative axes count from the end. `axes` lists the dimensions to slice; default 0, 1, ….
+    `out_of_bounds`: has no effect, because there are no indices.
+
+    Raises TypeError for an unsupported type, and if start, stop, step, axes or strings are on a GPU; ValueError if start, stop,
+    step and axes have different lengths, if an axis is out of range or repeated, for a step of 0, and if `data` is a scalar.
 
     >>> dg.openvino.slice(np.arange(10), start=[8], stop=[2], step=[-3]).tolist()
     [8, 5]
@@ -204,10 +219,12 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
 ) -> Request:
     """Return OpenVINO's StridedSlice-1: data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …]. Bounds are clamped.
 
-    `data`: any shape; any type of whole bytes, or strings. `begin`, `end`, `strides`: sequences of integers, or one-dimensional
-    arrays of any integer types in host memory. They have the same length. `strides`: default 1 for each entry. Strides may be
-    negative. Entry k slices the next dimension of data, unless a mask has a 1 at position k. If several masks have a 1 at k,
-    the first mask in this list applies:
+    `data`: an array of any shape. All types of at least 8 bits are allowed, and strings.
+    `begin`, `end`, `strides`: sequences of integers, or one-dimensional arrays of any integer types in host memory. They have
+    the same length. Strides may be negative; the default is 1 for each entry.
+
+    Entry k slices the next dimension of data, unless a mask has a 1 at position k. If several masks have a 1 at k, the first
+    mask in this list applies:
 
     - ellipsis_mask: the entry keeps all dimensions that have no entry of their own. Only one entry may have a 1.
     - new_axis_mask: the entry adds a dimension of size 1.
@@ -218,9 +235,9 @@ def strided_slice(  # noqa: PLR0917 - OpenVINO's own signature
     Masks are sequences of 0 and 1; None means zeros. Missing entries are 0; entries beyond the length of `begin` are ignored.
     `out_of_bounds` has no effect, because there are no indices.
 
-    Raises TypeError for another type, and if begin, end, strides or strings are on a GPU; ValueError if begin, end and strides
-    have different lengths or more entries than data has dimensions, for a stride of 0, for an element begin[k] that does not
-    exist, for two ellipses, and for a mask with other numbers than 0 and 1.
+    Raises TypeError for an unsupported type, and if begin, end, strides or strings are on a GPU; ValueError if begin, end and
+    strides have different lengths or more entries than data has dimensions, for a stride of 0, for an element begin[k] that
+    does not exist, for two ellipses, and for a mask with other numbers than 0 and 1.
 
     >>> x = np.arange(12).reshape(3, 4)
     >>> dg.openvino.strided_slice(x, begin=[1, 0], end=[2, 4], strides=[1, -2], begin_mask=[0, 1], end_mask=[1, 1]).tolist()

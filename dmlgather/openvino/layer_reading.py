@@ -38,7 +38,7 @@ PROBLEMS: Mapping[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One input or output of a layer. `type`: such as "f32". Unknown types, shapes and sizes are None."""
+    """One input or output of a layer. `type`: a type such as "f32". An unknown type, shape or size is None."""
 
     id: int
     type: str | None
@@ -49,7 +49,7 @@ class Port:
 class Layer:
     """One layer of an IR file.
 
-    `type`: the operation, such as "Gather". `opset`: such as "opset8". `data`: the attributes as text.
+    `type`: the operation, such as "Gather". `opset`: the operation set, such as "opset8". `data`: the attributes as text.
     """
 
     id: int | None
@@ -67,7 +67,7 @@ class Layer:
 
 
 def read_layer(element: Element) -> Layer:
-    """Read a <layer> element. Raises IRError for missing or repeated ids, and for bad shapes."""
+    """Read a <layer> element. Raises IRError if an id is missing or repeated, or if a shape is malformed."""
     data = element.all("data")
     return Layer(
         id=_integer(element, "id") if element.get("id") is not None else None,
@@ -95,7 +95,7 @@ def _ports(layer: Element, kind: str) -> tuple[Port, ...]:
 
 
 def _element_type(precision: str) -> str | None:
-    """Return OpenVINO's element type for a port's `precision`, or None if the type is unknown until the model runs."""
+    """Return OpenVINO's element type for the attribute `precision` of a port, or None if the model decides it at run time."""
     name = printable(precision.strip().lower())
     return PRECISIONS.get(precision.upper(), None if name in ("", "dynamic", "undefined") else name)
 
@@ -113,7 +113,11 @@ def _integer(element: Element, name: str) -> int:
 
 
 def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """Return the integer that a text states. `label`, `line`, `expected`: parts of the error message."""
+    """Return the integer that a text states.
+
+    `label`, `line`, `expected`: what the text is, where it is, and what is expected, for the error message. Raises IRError if
+    the text is no such integer.
+    """
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
         raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)
     return int(text)
@@ -132,7 +136,10 @@ def version_of(layer: Layer) -> OperationVersion:
 
 
 def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tuple[int, ...]]:
-    """Return a layer's attributes by name. As in OpenVINO, unknown ones are ignored. Raises IRError."""
+    """Return the attributes of a layer by name. Unknown attributes are ignored, as in OpenVINO.
+
+    Raises IRError if a required attribute is missing, or if a value is malformed.
+    """
     values: dict[str, int | tuple[int, ...]] = {}
     for name, form in version.attributes.items():
         if name in layer.data:
@@ -143,7 +150,7 @@ def attributes_of(layer: Layer, version: OperationVersion) -> dict[str, int | tu
 
 
 def ports_of(layer: Layer, version: OperationVersion) -> tuple[Mapping[str, Port], Port]:
-    """Return a layer's input ports by input name, and its output port. Raises IRError for a wrong number of ports."""
+    """Return the input ports of a layer by input name, and its output port. Raises IRError if there are too many or too few."""
     least, most = version.required, len(version.inputs)
     if not least <= len(layer.inputs) <= most or len(layer.outputs) != 1:
         raise IRError(

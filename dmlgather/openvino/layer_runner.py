@@ -38,18 +38,18 @@ def run_layer(
 ) -> Request:
     """Run one layer of an IR: Gather, GatherElements, GatherND, Slice or StridedSlice, with its version and attributes.
 
-    `xml_layer`: the text of a <layer> element, or an element of lxml or xml.etree. `inputs`: the arguments of the operation's
-    function, by position in the order of the layer's ports, or by name (axis=0). `out`, `out_of_bounds`, `device`, `stream`: as
-    in the operation's function. Attributes that the version does not have are ignored, such as batch_dims of Gather-1.
+    `xml_layer`: the text of a <layer> element, or an element of lxml or xml.etree.
+    `inputs`: the arguments of the operation's function. Pass them in the order of the layer's ports, or by name (axis=0).
+    `out`, `out_of_bounds`, `device`, `stream`: as in the operation's function.
 
-    Inputs and output must have the shapes and types of their ports. A size of -1 allows any size. A port without sizes allows
-    any shape; a port without precision allows any type. A port's type is not checked if its input is a Python integer or a
-    sequence.
+    Attributes that the version does not have are ignored, such as batch_dims of Gather-1. Inputs and output must have the
+    shapes and types of their ports. A size of -1 allows any size. A port without sizes allows any shape; a port without
+    precision allows any type. The type of an input is not checked if it is a Python integer or a sequence.
 
     Raises ValueError for a layer of another operation, for a missing port, and for a shape that a port does not allow;
     TypeError for a type that a port does not allow, and for a missing or extra input. The function of the operation may raise
     other errors. Text is parsed by lxml, which the extra openvino installs; without it, text raises ImportError. Text must not
-    have a document type.
+    have a document type declaration.
 
     >>> ports = "<input><port id='0'/><port id='1'/><port id='2'/></input><output><port id='3'/></output>"
     >>> layer = f"<layer type='Gather' version='opset7'>{ports}</layer>"
@@ -85,7 +85,7 @@ def run_layer(
 
 
 def _read(layer: Any) -> Layer:
-    """Read a layer from text or from an XML element. Raises IRError or TypeError."""
+    """Read a layer from text or from an XML element. Raises IRError if it is invalid, and TypeError for other objects."""
     if isinstance(layer, bytes):
         try:
             layer = layer.decode()
@@ -103,7 +103,7 @@ def _read(layer: Any) -> Layer:
 
 
 def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all inputs of a layer by name. Raises TypeError unless each input is passed exactly once."""
+    """Return all inputs of a layer by name. Raises TypeError if one is missing, unknown or passed twice."""
     positional = dict(zip(names, inputs, strict=False))
     unknown = [name for name in named if name not in names]
     missing = [name for name in names if name not in positional and name not in named]
@@ -114,7 +114,10 @@ def _all_inputs(layer: Layer, names: Sequence[str], inputs: Sequence[Any], named
 
 
 def _bound(name: str, values: Any, port: Port) -> Any:
-    """Return an axis or a slice's bounds in host memory. Raises TypeError or ValueError if the port does not allow them."""
+    """Return an input that must be known on the host: an axis, or a bound of a slice.
+
+    Raises TypeError or ValueError if the port does not allow its type or size.
+    """
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         values = tuple(values)
         if port.shape is not None and port.shape not in ((len(values),), (None,)):
@@ -127,7 +130,7 @@ def _bound(name: str, values: Any, port: Port) -> Any:
 
 
 def _check(port: Port, role: str, tensor: TensorType) -> None:
-    """Raise TypeError or ValueError if a port does not allow a tensor's type or sizes."""
+    """Raise TypeError if a port does not allow the tensor's type, ValueError if it does not allow the shape."""
     name = TYPES.name_of(tensor.dtype)
     if port.type not in (None, name):
         raise TypeError(f"{role} has type {name}, but port {port.id} has {port.type}")

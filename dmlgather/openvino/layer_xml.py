@@ -17,7 +17,7 @@ _ELLIPSIS = re.compile(r"<layer \.\.\. ")
 
 
 class IRError(Exception):
-    """Invalid text of a layer. `line`: counted from 1; None if unknown."""
+    """The text of a layer is invalid. `line`: the line number from 1; None if unknown."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,10 @@ class IRError(Exception):
 
 @dataclass(slots=True)
 class Element:
-    """An XML element. `line`: where its start tag ends, from 1; None if unknown. `text`: before the first child."""
+    """An XML element.
+
+    `line`: the line number, from 1, where the start tag ends; None if unknown. `text`: the text before the first child.
+    """
 
     tag: str
     attributes: Mapping[str, str]
@@ -36,12 +39,12 @@ class Element:
 
     @classmethod
     def of(cls, element: Any) -> Element:
-        """Copy an element of lxml or xml.etree without comments."""
+        """Copy an element of lxml or xml.etree. Comments are left out."""
         children = [cls.of(child) for child in element if isinstance(child.tag, str)]
         return cls(element.tag, dict(element.attrib), getattr(element, "sourceline", None), element.text or "", children)
 
     def get(self, name: str) -> str | None:
-        """Return the value of an attribute, or None."""
+        """Return the value of an attribute, or None if the element lacks it."""
         return self.attributes.get(name)
 
     def all(self, tag: str) -> list[Element]:
@@ -50,7 +53,10 @@ class Element:
 
 
 class _Builder:
-    """Parser target for lxml that builds Elements. `line`: the line being parsed; the caller sets it."""
+    """Target of lxml's parser. It builds Elements.
+
+    `line`: the number of the line that is being parsed. The caller sets it.
+    """
 
     def __init__(self) -> None:
         self.line = 0
@@ -79,10 +85,10 @@ class _Builder:
 
 
 def parse(text: str) -> Element:
-    """Parse a text as XML and return the root element without comments.
+    """Parse a text as XML and return the root element, without comments.
 
-    Ignores the dots in "<layer ...", which OpenVINO's documentation writes for omitted attributes. Raises IRError for invalid
-    text, ModuleNotFoundError without lxml.
+    The dots in "<layer ...", which OpenVINO's documentation writes for omitted attributes, are ignored. Raises IRError if the
+    text is invalid, and ModuleNotFoundError if lxml is missing.
     """
     text = text.removeprefix("\ufeff")
     prolog = _PROLOG.match(text)

@@ -41,7 +41,10 @@ def _gather(problem: OpenVINOGather, level: FeatureLevel) -> Descriptors:
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return the texts of EXP201 and EXP202, or None for operations where an index out of range is an error."""
+    """Return the texts of the warnings about indices out of range (EXP201) and negative indices (EXP202).
+
+    Returns None for operations where an index out of range is an error.
+    """
     if not isinstance(problem, OpenVINOGather):  # in other operations, an index out of range is an error
         return None
     signed, size = problem.indices.dtype.kind == "i", problem.data.shape[problem.axis]

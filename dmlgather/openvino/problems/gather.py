@@ -17,7 +17,8 @@ from dmlgather.plan import IndexPlan, Layout, OutOfBounds
 class OpenVINOGather(OpenVINOProblem):
     """output[b…, lead…, i…, trail…] = data[b…, lead…, indices[b…, i…], trail…]; 0 for an index out of range.
 
-    `axis` may be an array of one integer. A negative `axis` or `batch_dims` is stored as a number of 0 or more.
+    `axis`: an integer or an array of one integer. Negative values of `axis` and `batch_dims` are stored as numbers of 0 or
+    more.
     """
 
     data: TensorType
@@ -110,7 +111,7 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
     @property
     def merges_batches(self) -> bool:
-        """True if the output merges several batch dimensions into one."""
+        """True if the output has one dimension in place of several batch dimensions, as in version 5."""
         return self.version == 5 and self.batch_dims > 1
 
     @property
@@ -128,7 +129,11 @@ class OpenVINOGatherND(OpenVINOProblem, GatherNDProblem):
 
 
 def axis_of(values: Any) -> int:
-    """Return an axis as an integer. `values`: an integer, or a host array of one integer with rank 0 or 1."""
+    """Return an axis as an integer.
+
+    `values`: an integer, or an array of one integer in host memory, with rank 0 or 1. Raises TypeError or ValueError for
+    anything else.
+    """
     if not hasattr(values, "dtype"):
         return whole("axis", values)
     if TYPES.name_of(values.dtype) not in INTEGERS:

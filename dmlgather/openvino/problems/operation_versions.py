@@ -42,7 +42,7 @@ NEWEST_OPSET = 16
 
 
 class AttributeForm(NamedTuple):
-    """Form of an attribute's values. `many`: True for a list of integers, False for one integer."""
+    """The form of an attribute. `many`: True for a list of integers, False for one integer."""
 
     many: bool
     required: bool
@@ -52,9 +52,9 @@ class AttributeForm(NamedTuple):
 class OperationVersion:
     """One version of an operation, such as Gather-8.
 
-    `since`: the operation set that introduced it. `inputs`: in the order of a layer's ports. `required`: the number of inputs
-    that a layer must have. `bounds`: inputs that must be constants in DirectML. `index_types`: types of all inputs except data,
-    which may have any type. `scalars`: True if data may be a scalar.
+    `since`: the operation set that introduced the version. `inputs`: the names of the inputs in the order of a layer's ports.
+    `required`: the number of inputs that a layer must have. `bounds`: the inputs that must be constants in DirectML.
+    `index_types`: the types that all inputs except data may have. `scalars`: True if data may be a scalar.
     """
 
     operation: str
@@ -68,7 +68,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """Inputs that a problem knows only by shape and type."""
+        """The names of the inputs of which a problem knows only shape and type, not the values."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:
@@ -108,7 +108,10 @@ VERSIONS = {
 
 
 def version_in(operation: str, opset: int) -> OperationVersion:
-    """Return the version of an operation in an operation set. Raises ValueError if the operation is newer."""
+    """Return the version of an operation in an operation set.
+
+    Raises ValueError if the operation was introduced later.
+    """
     versions = VERSIONS[operation]
     available = [number for number in versions if number <= opset]
     if not available:
@@ -122,7 +125,10 @@ class OpenVINOProblem(Problem):
     version: int
 
     def _check_tensors(self) -> None:
-        """Check the version and the types of the inputs."""
+        """Check the version, the types of the inputs, and the rank of data.
+
+        Raises TypeError for an unsupported type, and ValueError for an unknown version or a scalar that is not allowed.
+        """
         versions = VERSIONS[self.name]
         if self.version not in versions or isinstance(self.version, bool | float):
             raise ValueError(f"version is {self.version!r}, expected {alternatives(versions)}")

@@ -20,7 +20,10 @@ class BoundedProblem(OpenVINOProblem, WindowProblem):
     """Base class of Slice and StridedSlice."""
 
     def _set_bounds(self, **bounds: Any) -> None:
-        """Store bounds as tuples of integers in the fields with these names. Raises TypeError or ValueError."""
+        """Store each bound as a tuple of integers in the field with its name.
+
+        Raises TypeError if a bound is not made of integers, and ValueError if the bounds have different lengths.
+        """
         first = next(iter(bounds))
         for name, values in bounds.items():
             element_type = TYPES.name_of(values.dtype) if hasattr(values, "dtype") else None
@@ -34,7 +37,7 @@ class BoundedProblem(OpenVINOProblem, WindowProblem):
 
 @dataclass(frozen=True)
 class OpenVINOSlice(BoundedProblem):
-    """output[c] = data[start + step · c] in each dimension. `axes` is stored without negative numbers."""
+    """output[c] = data[start + step · c] in each dimension. In the field `axes`, no number is negative."""
 
     data: TensorType
     start: tuple[int, ...]
@@ -67,10 +70,11 @@ class OpenVINOSlice(BoundedProblem):
 
 
 class Entry(NamedTuple):
-    """Effect of StridedSlice on one dimension of data or of the output.
+    """The effect of StridedSlice on one dimension.
 
-    `axis`: None for a dimension that new_axis_mask adds. `number`: the position in begin, end and strides; None if the whole
-    dimension is kept. `shrinks`: True if the dimension is removed.
+    `axis`: the dimension of data; None for a dimension that new_axis_mask adds to the output.
+    `number`: the position in begin, end and strides; None if the whole dimension is kept.
+    `shrinks`: True if the output lacks the dimension.
     """
 
     axis: int | None
@@ -79,7 +83,10 @@ class Entry(NamedTuple):
 
 
 def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequence[int]) -> Iterator[Entry]:
-    """Yield the Entries in the order of the output. Raises ValueError if the masks describe too many dimensions."""
+    """Yield an Entry for each dimension of data or of the output, in the order of the output.
+
+    Raises ValueError if the masks describe more dimensions than data has.
+    """
     masks = tuple(zip(ellipsis, new, shrink, strict=True))
     bounded = sum(not (is_ellipsis or is_new) for is_ellipsis, is_new, _ in masks)
     if bounded > rank:
@@ -104,7 +111,7 @@ def entries(rank: int, new: Sequence[int], shrink: Sequence[int], ellipsis: Sequ
 class OpenVINOStridedSlice(BoundedProblem):
     """output = data[begin[0]:end[0]:strides[0], begin[1]:end[1]:strides[1], …], changed by masks.
 
-    `dmlgather.openvino.strided_slice` describes the masks. They are stored with the length of `begin`.
+    `dmlgather.openvino.strided_slice` describes the masks. The fields store them with the length of `begin`.
     """
 
     data: TensorType
@@ -144,7 +151,10 @@ class OpenVINOStridedSlice(BoundedProblem):
 
     @cached_property
     def _windows_and_axes(self) -> tuple[tuple[Window, ...], tuple[int | None, ...]]:
-        """`windows` and `output_axes`. Raises ValueError if a begin, end or stride does not fit data."""
+        """The fields `windows` and `output_axes`, computed together.
+
+        Raises ValueError if a begin, end or stride does not fit data.
+        """
         windows, axes = list[Window](), list[int | None]()
         for entry in entries(self.data.rank, self.new_axis_mask, self.shrink_axis_mask, self.ellipsis_mask):
             if entry.shrinks:
@@ -157,7 +167,10 @@ class OpenVINOStridedSlice(BoundedProblem):
         return tuple(windows), tuple(axes)
 
     def _element(self, k: int | None, axis: int | None) -> Window:
-        """Return the window of the one element begin[k]. As in TensorFlow, begin_mask has no effect here."""
+        """Return the window that contains only element begin[k] of dimension `axis`.
+
+        As in TensorFlow, begin_mask has no effect on it. Raises ValueError if there is no such element.
+        """
         assert k is not None
         assert axis is not None
         size, position = self.data.shape[axis], self.begin[k]
