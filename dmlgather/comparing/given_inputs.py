@@ -99,7 +99,7 @@ def stored_inputs(model: CheckedFile, files: Mapping[str, Path]) -> dict[str, St
 
 
 def _fitting_order(tensors: Mapping[str, FileTensor], files: Mapping[str, Path]) -> dict[str, Path] | None:
-    """Return the files by input, in an order in which each file fits its input. Return None if there is no such order."""
+    """Assign each file to an input that it fits. Return None if that is impossible."""
     for order in permutations(files.values()) if len(files) <= MOST_REORDERED else ():
         with suppress(FileError):
             found = dict(zip(files, order, strict=True))

@@ -120,7 +120,7 @@ class Lanes:
 
     @property
     def counts(self) -> dict[int, int]:
-        """The number of lanes below each row."""
+        """The number of horizontal tracks for lines below each row of cells."""
         rows = [cells[0][0] for cells in self.levels]
         return {row: rows.count(row) for row in rows}
 

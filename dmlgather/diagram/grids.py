@@ -303,7 +303,7 @@ def _element(scene: Scene, address: int) -> tuple[str, str, str]:
 
 
 def _position(index: ResolvedIndex) -> str:
-    """Return the text below an index, such as "→3". It is empty if the position equals the index."""
+    """Return the label of an index: "→3" if the index reads position 3. It is empty if the position equals the index."""
     if index.position is None:
         return "→fill" if index.outcome is IndexOutcome.FILLED else "refused"
     return "" if index.position == index.value else f"→{short(str(index.position))}"

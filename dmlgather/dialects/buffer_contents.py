@@ -107,7 +107,7 @@ class BufferContents:
         return None if inside is None else (self._as_type(name, last.value, dtype), inside)
 
     def _parts(self, writes: int | None = None) -> list[BufferPart]:
-        """Return the contents after the first `writes` writes. None means all writes."""
+        """Return the contents of the buffer after some of its writes. `writes`: the number of writes; None for all."""
         parts = self._initial
         for number, write in enumerate(self._writes[:writes]):
             start, stop = write.span

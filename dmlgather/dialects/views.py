@@ -17,7 +17,7 @@ class ViewProblem(Problem):
     """A problem without indices: each output element is a copy of a data element."""
 
     inputs = ("data",)
-    out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
+    out_of_bounds = OutOfBounds.CLAMP  # the choice does not matter: there are no indices
     shape: tuple[int, ...]
 
     @property

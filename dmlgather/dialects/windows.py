@@ -59,7 +59,7 @@ class WindowProblem(Problem):
     """A slice: output[c] = data[start + step · c] in each dimension."""
 
     inputs = ("data",)
-    out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
+    out_of_bounds = OutOfBounds.CLAMP  # the choice does not matter: there are no indices
 
     @property
     @abstractmethod

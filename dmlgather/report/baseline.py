@@ -122,7 +122,7 @@ def _complete_files(report: CheckReport, file: Path) -> Callable[[str], bool]:
 def fingerprint(finding: ReportedFinding, file: str) -> Fingerprint:
     """Return the identity of a finding.
 
-    A subject such as "src/rows.cpp:12" loses its folder and line, because both change.
+    A subject such as "src/rows.cpp:12" becomes "rows.cpp", because folders and lines change.
     """
     program = program_line(finding.subject)
     subject = PureWindowsPath(program[0]).name if program else finding.subject

@@ -222,7 +222,7 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
-    """Return True if all rows have the same indices, and adjacent outputs read from one contiguous row."""
+    """Return True if every row of the input is gathered by the same indices into an output row."""
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
     inner, lookup = work.dims[0], work.lookups[0]

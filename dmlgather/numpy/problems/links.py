@@ -69,9 +69,9 @@ def parse_integer_array(item: Any) -> ParsedEntry:
 
 
 def parse_entry(number: int, item: Any) -> ParsedEntry:
-    """Parse the entry at position `number` in brackets. CuPy arrays must be on the current GPU.
+    """Parse one entry of an index expression. `number`: its position. CuPy arrays must be on the current GPU.
 
-    Raises NumPy's errors, and TypeError for a placeholder of a mask.
+    Raises the error that NumPy raises for a wrong entry. Raises TypeError for a pair (shape, bool), because a mask needs values.
     """
     if item is None or item is ... or isinstance(item, slice):
         return ParsedEntry(item)

@@ -99,7 +99,7 @@ class ProviderCase:
 
     @property
     def is_misled(self) -> bool:
-        """Return True if onnxruntime's graph has a wrong output type, because the model declares it."""
+        """Return True if the model declares a wrong output type, and onnxruntime uses it."""
         return any((self.node.graph, value.name) in self.runtime_types for value in self.node.outputs)
 
     def graph_type(self, value: NodeValue) -> PartialType:

@@ -17,7 +17,7 @@ class PixelProblem(Problem):
     """Base class of pixel_shuffle and pixel_unshuffle, which move blocks of pixels into channels or back."""
 
     inputs = ("data",)
-    out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
+    out_of_bounds = OutOfBounds.CLAMP  # the choice does not matter: there are no indices
 
     factor_name: ClassVar[str]
     """Name of the field with the width of a block. PyTorch's argument has the same name."""

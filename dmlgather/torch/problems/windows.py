@@ -193,7 +193,7 @@ class Rolling:
     shifts: tuple[int, ...]
     shape: tuple[int, ...]
 
-    out_of_bounds = OutOfBounds.CLAMP  # no index can be out of bounds
+    out_of_bounds = OutOfBounds.CLAMP  # the choice does not matter: there are no indices
 
     @property
     def output(self) -> TensorType:
