@@ -113,7 +113,10 @@ class Routing:
 def routing_of(
     positions: NDArray[np.int64], sizes: Sequence[int], row_bytes: int, block_bytes: int, in_flight_bytes: int
 ) -> Routing:
-    """Split indices into blocks and groups, and find the rows that each block and group reads. A negative position gets the fill value."""
+    """Split indices into blocks and groups, and find the rows that each block and group reads.
+
+    A negative position gets the fill value.
+    """
     starts = chunk_starts(sizes)
     index_chunks = block_chunks(positions.shape, row_bytes, block_bytes)
     blocks = [Block(cell.grid_index, split(positions[cell.slices], starts)) for cell in cells(index_chunks)]

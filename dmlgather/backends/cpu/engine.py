@@ -55,7 +55,8 @@ class Engine:
         if (interface := function("interface", number)()) != INTERFACE:
             remedy = "install dmlgather again, or run ci/setup in a checkout"
             raise OSError(f"it has interface {interface}, expected {INTERFACE}: {remedy}")
-        # `prepare` holds the interpreter lock because it reads the environment. Other threads change the environment only while they hold the lock.
+        # `prepare` holds the interpreter lock because it reads the environment. Other threads change the environment only
+        # while they hold the lock.
         self._prepare = function("prepare", pointer, pointer, number, of=holding)
         self._free, self.text = function("free", None, pointer), function("describe", ctypes.c_char_p, pointer)
         libraries = (releasing, holding)  # libraries[True] holds the interpreter lock

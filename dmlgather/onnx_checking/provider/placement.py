@@ -187,7 +187,10 @@ def _gives_sizes(node: NodeProto) -> bool:
 
 
 def version(node: NodeProto, opset: int) -> int:
-    """Return the version of a node's operator, or 0. For Size, return the version of Shape: from opset 19 on, both have the same versions."""
+    """Return the version of a node's operator, or 0.
+
+    For Size, return the version of Shape: from opset 19 on, both have the same versions.
+    """
     return since_of("Shape" if node.op_type == "Size" else node.op_type, opset) or 0
 
 

@@ -175,7 +175,10 @@ class Conditions:
             yield inequality
 
     def _are_factors(self, sizes: tuple[KnownSize, ...]) -> bool:
-        """Return True if there are several sizes and none can be negative. A product of such sizes is positive only if each size is."""
+        """Return True if there are several sizes and none can be negative.
+
+        A product of such sizes is positive only if each size is.
+        """
         return len(sizes) > 1 and all(self.sizes.compare(size, ">=", 0) for size in sizes)
 
     def _alternatives(self, inequality: AtLeast, any_of: list[AtLeast]) -> Iterator[Atom]:
