@@ -226,7 +226,7 @@ def _remainder(rng: random.Random, draft: Draft) -> bool:
     if block == 1:
         return False
     shape = list(draft.data.shape)
-    shape[axis] += rng.choice((1, unit - 1))
+    shape[axis] += rng.randrange(1, unit)
     draft.data = elements(rng, "float32", tuple(shape))
     return True
 

@@ -36,7 +36,7 @@ from tests.peers.onnx_reference import REFERENCE
 @pytest.mark.parametrize("version", versions("Identity", "Shape", "Squeeze", "Unsqueeze", "Reshape", "Transpose"), ids=str)
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**63))
-def test_moved_as_the_judges_say(version: OperatorVersion, seed: int) -> None:
+def test_auxiliary_operators_move_as_the_judges_say(version: OperatorVersion, seed: int) -> None:
     found = draft(random.Random(seed), version)
     reference_is_judge = REFERENCE.known_fault(found) is None
     assume(reference_is_judge or onnxruntime_runs(found))
@@ -49,7 +49,7 @@ def test_moved_as_the_judges_say(version: OperatorVersion, seed: int) -> None:
 @pytest.mark.parametrize("version", versions("Cast"), ids=str)
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**63))
-def test_cast_as_the_judges_say(version: OperatorVersion, seed: int) -> None:
+def test_casts_are_those_of_the_judges(version: OperatorVersion, seed: int) -> None:
     rng = random.Random(seed)
     known = [name for name in version.types if name in (*FLOATS, *INTEGERS, "bool")]
     source, target = rng.choice(known), rng.choice(known)

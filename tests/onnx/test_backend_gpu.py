@@ -58,12 +58,6 @@ def test_data_of_every_size(cupy: Any, dtype: Any) -> None:
     assert (found.dtype, found.tobytes()) == (data.dtype, data[[2, 0]].tobytes())
 
 
-def test_a_bad_index_names_the_node(cupy: Any) -> None:
-    node = helper.make_node("Gather", ["x", "i"], ["y"], name="lookup")
-    with pytest.raises(IndexError, match=r"Gather node 'lookup': indices\[1\] = 3 is out of range for axis 0 of size 3"):
-        Backend.run_node(node, [np.ones((3, 4), np.float32), np.array([2, 3])], "CUDA", opset_version=13)
-
-
 @pytest.mark.gpu(devices=2)
 def test_results_are_of_the_first_inputs_kind(cupy: Any) -> None:
     ends = np.array([3])
@@ -115,5 +109,3 @@ def test_devices_that_are_there(cupy: Any) -> None:
         Backend.prepare(LOOKUP, "TPU")
     with pytest.raises(dg.DeviceError, match=rf"there is no cuda:{count}: this machine has {count} GPU"):
         Backend.prepare(LOOKUP, f"CUDA:{count}")
-    assert Backend.supports_device("CUDA:0")
-    assert not Backend.supports_device("CUDA:99")

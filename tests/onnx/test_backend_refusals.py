@@ -77,7 +77,6 @@ def test_data_that_is_not_loaded_or_damaged_is_named() -> None:
         ([gather("x", "i")], ["i"], "its output 'i' is also an input"),
         ([gather("x", "y")], ["y", "z"], "no node gives the outputs ['z']"),
         ([gather("x", "y", mode="fast")], ["y"], "Gather-13 has no attribute 'mode': it has only axis"),
-        ([helper.make_node("Gather", ["x"], ["y"])], ["y"], "the node has 1 input (x), but Gather-13 takes 2: data, indices"),
     ],
 )  # fmt: skip
 def test_models_that_are_not_valid_are_refused(nodes: list[Any], outputs: list[str], says: str) -> None:
@@ -93,7 +92,7 @@ def test_sparse_initializers_are_not_read() -> None:
     assert "no input, dense initializer or earlier node gives its inputs ['w']" in refusal(model, ValueError)
 
 
-def test_types_that_a_version_does_not_take_are_refused_when_it_runs() -> None:
+def test_a_type_that_a_version_does_not_take_is_refused() -> None:
     node = helper.make_node("GatherND", ["x", "i"], ["y"], name="nd")
     with pytest.raises(TypeError, match="GatherND node 'nd': indices has type int32, but GatherND-13 takes int64"):
         Backend.run_node(node, [np.ones(3), np.zeros((1, 1), np.int32)], opset_version=13)

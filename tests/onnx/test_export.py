@@ -34,13 +34,6 @@ def test_inputs_are_stated_by_name_or_position(shapes: Any, dtypes: Any, constan
     assert dg.onnx.to_directml(SLICE, shapes, dtypes, constants=constants) == EXPECTED
 
 
-def test_types_of_tensor_proto_are_taken_by_number() -> None:
-    for number, name in ((9, "UINT8"), (16, "UINT16"), (10, "FLOAT16"), (11, "FLOAT64"), (14, "UINT64")):
-        found = dg.onnx.to_directml(SLICE, [(5, 2)], [number], constants=BOUNDS)
-        assert isinstance(found, dg.Slice1OperatorDesc)
-        assert found.input_tensor.data_type.name == name
-
-
 def stated(**changes: Any) -> Any:
     """Describes a good node, but for these arguments."""
     return lambda: dg.onnx.to_directml(SLICE, **{"shapes": [(5, 2)], "dtypes": ["float32"], "constants": BOUNDS, **changes})

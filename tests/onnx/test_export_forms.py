@@ -25,7 +25,7 @@ def test_gather_has_the_most_dimensions_of_its_tensors(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["1_0", "2_0", "2_1"])
-def test_before_3_0_gather_has_four_dimensions_and_uint32_indices(level: str) -> None:
+def test_before_3_0_gather_has_4_dimensions_and_uint32_indices(level: str) -> None:
     call = gather(array("float16", 5, 3), positions(5, 2), -2)
     becomes(call, level, "GATHER Axis 2, IndexDimensions 1: FLOAT16 [1, 1, 5, 3], UINT32 [1, 1, 1, 2] -> FLOAT16 [1, 1, 2, 3]")
 
@@ -48,7 +48,7 @@ def test_gather_elements_with_smaller_indices_is_a_strided_view() -> None:
     becomes(call, "2_1", "GATHER_ELEMENTS Axis 2: UINT16 [1, 2, 5, 3] strides [0, 30, 6, 1], UINT32 [1, 2, 7, 3] -> ")
 
 
-def test_gather_elements_whose_view_does_not_merge_is_cut_out_first() -> None:
+def test_gather_elements_without_a_merged_view_is_cut_out_first() -> None:
     call = elementwise(array("float32", 3, 3, 4, 3, 3, 3), positions(4, 2, 2, 5, 2, 2, 2), 2)
     of_the_part = "GATHER_ELEMENTS Axis 2: FLOAT32 [1, 4, 4, 8], UINT32 [1, 4, 5, 8] -> FLOAT32 [1, 4, 5, 8]"
     becomes(call, "2_1", "SLICE1 ", "SLICE1 ", of_the_part)
@@ -74,7 +74,7 @@ def test_before_gather_nd1_a_batch_of_one_is_padding() -> None:
     becomes(call, "2_1", f"{counts}: INT32 [1, 1, 3, 4], UINT32 [1, 1, 2, 2] -> INT32 [1, 1, 1, 2]")
 
 
-def test_before_gather_nd1_a_batch_of_single_positions_is_gather_elements() -> None:
+def test_a_batch_of_single_positions_is_gather_elements() -> None:
     call = nd(array("int32", 2, 3, 4, 5), tuples((2, 6), 3), 1)
     repeated = "UINT32 [1, 2, 6, 20] strides [0, 6, 1, 0]"
     becomes(call, "2_1", f"GATHER_ELEMENTS Axis 2: INT32 [1, 2, 3, 20], {repeated} -> INT32 [1, 2, 6, 20]")
@@ -107,13 +107,13 @@ def test_one_element_needs_no_step(step: int) -> None:
 
 
 @pytest.mark.parametrize("level", ["2_1", "6_4"])
-def test_a_slice_of_too_many_dimensions_merges_what_it_leaves_whole(level: str) -> None:
+def test_a_slice_of_many_dimensions_merges_what_it_leaves_whole(level: str) -> None:
     call = sliced(array("float32", 2, 2, 3, 2, 2, 3, 2, 1, 2), starts=[1, 2], ends=[9, 0], axes=[2, 5], steps=[1, -1])
     window = "Offsets [0, 1, 0, 1, 0], InputWindowSizes [4, 2, 4, 2, 4], InputWindowStrides [1, 1, 1, -1, 1]"
     becomes(call, level, f"SLICE1 DimensionCount 5, ...{window}: FLOAT32 [4, 3, 4, 3, 4] -> FLOAT32 [4, 2, 4, 2, 4]")
 
 
-def test_a_slice_of_more_dimensions_than_merge_takes_several_descriptors() -> None:
+def test_a_slice_that_does_not_merge_takes_several_descriptors() -> None:
     call = sliced(array("float32", *[3] * 6), starts=[1] * 6, ends=[3] * 6)
     first = "SLICE1 ...: FLOAT32 [3, 3, 3, 3, 9] -> FLOAT32 [2, 2, 2, 2, 9]"
     becomes(call, "2_1", first, "SLICE1 ...: FLOAT32 [1, 16, 3, 3] -> FLOAT32 [1, 16, 2, 2]")
