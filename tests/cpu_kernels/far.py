@@ -80,19 +80,8 @@ def _index(lookup: Lookup, low: int, high: int, rng: random.Random) -> int:
     """Return an index of a type from `low` to `high`: at a power of two, at an end of the axis, or out of bounds."""
     near = (0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, lookup.limit - 1, lookup.limit - 2, lookup.limit // 2)
     good = [value for value in near if 0 <= value < lookup.limit]
-    bad = (
-        lookup.limit,
-        lookup.limit + 2**31,
-        lookup.limit + 2**32,
-        -1,
-        -2,
-        -lookup.limit,
-        -lookup.limit - 1,
-        -(2**31),
-        -(2**32),
-        low,
-        high,
-    )
+    bad = (*(lookup.limit + beyond for beyond in (0, 2**31, 2**32)), -lookup.limit, -lookup.limit - 1)
+    bad = (*bad, -1, -2, -(2**31), -(2**32), low, high)
     value = rng.choice(good) if rng.random() < 0.7 else rng.choice((*bad, rng.randrange(lookup.limit)))
     return max(low, min(high, value))
 

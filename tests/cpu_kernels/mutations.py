@@ -109,6 +109,7 @@ MUTATIONS = {
         "plan.c", "least(size, block_units) / LARGEST_ELEMENT * LARGEST_ELEMENT + LARGEST_ELEMENT", "block_units + 1"
     ),
     # Copies
+    "a second part of a unit too late": Mutation("copy_loops.c", "from + b.unit - part, part)", "from + part, part)"),
     "a window behind its piece": Mutation("pieces.c", "least(i * width, bytes - width)", "i * width"),
     "a load behind the source": Mutation(
         "pieces.c", "const int64_t at = least(next, last);", "const int64_t at = least(next, last + width);"

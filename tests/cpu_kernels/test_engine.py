@@ -66,7 +66,6 @@ def test_the_loops_of_each_instruction_set_equal_the_reference(loops: str, rng: 
 
 
 def test_the_optimised_engine_equals_the_reference(rng: random.Random, tmp_path: Path) -> None:
-    """The cases are far apart plans, large plans, and any words."""
     cases = chain(far_cases(rng), measured_cases(rng), entry_cases(rng, 300))
     run(engine_build.Driver(engine_build.FAST).path(), cases, tmp_path)
 
@@ -76,7 +75,6 @@ def test_any_words_are_refused_or_executed_safely(rng: random.Random, tmp_path: 
 
 
 def test_blocks_of_any_size_pass_the_sanitizers(rng: random.Random, tmp_path: Path) -> None:
-    """A word of the plan gives the number of units in a block."""
     sizes = (2**63 - 1, 2**63 - 16, 2**62, 2**31)
     cases = [random_case(rng, replace(random_settings(rng), block_units=size)) for size in sizes for _ in range(150)]
     said = run(engine_build.Driver(engine_build.ADDRESS).path(), cases, tmp_path)

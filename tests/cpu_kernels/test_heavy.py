@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cpu_kernels import engine_build
+from hatch_build import LOOPS
+from tests import built
+from tests.cpu_kernels import building, engine_build
 from tests.cpu_kernels.cases import Case, run
 from tests.cpu_kernels.engines import small_engine
 from tests.cpu_kernels.entry import entry_cases
@@ -48,14 +50,12 @@ def everything(rng: random.Random) -> Iterator[Case]:
 @pytest.mark.parametrize("flags", [engine_build.ADDRESS, engine_build.FAST], ids=["sanitized", "for use"])
 @pytest.mark.parametrize("size", ["measured", "small"])
 def test_random_cases_equal_the_reference(flags: tuple[str, ...], size: str, rng: random.Random, tmp_path: Path) -> None:
-    """The engine for use, and the one with small block sizes."""
     driver = engine_build.Driver(flags, engine_build.ENGINE if size == "measured" else small_engine(tmp_path)).path()
     for one in rounds(rng):
         run(driver, everything(one), tmp_path)
 
 
 def test_every_extreme_index_passes_the_sanitizers(rng: random.Random, tmp_path: Path) -> None:
-    """The cases have each policy, index type, kind of looked-up work and extreme."""
     run(engine_build.Driver(engine_build.ADDRESS).path(), hostile_cases(rng), tmp_path)
 
 
@@ -73,6 +73,15 @@ def test_the_engine_for_arm64_equals_the_reference(rng: random.Random, tmp_path:
     driver = engine_build.Driver(("-O2", "-static"), compiler=compiler, processor="aarch64").path()
     cases = chain((case.forced("neon") for case in far_cases(rng)), forced_cases(rng, "neon", 800))
     run(driver, cases, tmp_path, launcher)
+
+
+@pytest.mark.parametrize(
+    ("target", "isa"), [("aarch64-linux-gnu", "neon"), ("aarch64-macos", "neon"), ("x86_64-windows-gnu", "avx512")]
+)
+def test_copy_loops_compile_for_other_platforms(target: str, isa: str, tmp_path: Path) -> None:
+    flags = next(sets[isa] for sets in LOOPS.values() if isa in sets)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *engine_build.FAST, f"-DISA={isa}", *flags]
+    built.run([*command, "-c", str(building.KERNELS / "copy_loops.c"), "-o", str(tmp_path / "loops.o")])
 
 
 @X86_64

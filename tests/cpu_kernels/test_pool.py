@@ -30,28 +30,20 @@ def clean(driver: Path, *words: object, **environment: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-@pytest.mark.parametrize("cpus", [1, 2, 8])
-def test_every_part_is_executed_once_for_many_callers(flags: tuple[str, ...], cpus: int) -> None:
-    """Callers also call again within a part, and helpers fall asleep in between."""
-    clean(program(DRIVER, flags), "storm", cpus, 8)
+SOUND: dict[str, tuple[object, ...]] = {
+    **{f"each part runs once on {cpus} CPUs, also of calls within a part": ("storm", cpus, 8) for cpus in (1, 2, 8)},
+    "a helper takes part and blocks signals": ("meet", 2, 60),
+    "the caller waits for no helper that has not started": ("late", 6),
+    **{f"{count} threads cannot start, and later ones can": ("failing", 8, count) for count in (1, 30, 100000)},
+    **{f"{way}: broken pools fail": (way, 2, 2) for way in ("both", "awaited", "woken", "too late", "taken", "one failure")},
+}
+"""The driver's ways and their numbers. Helpers fall asleep in between."""
 
 
 @pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-def test_a_helper_takes_part_and_blocks_signals(flags: tuple[str, ...]) -> None:
-    clean(program(DRIVER, flags), "meet", 2, 60)
-
-
-@pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-def test_the_caller_waits_for_no_helper_that_has_not_started(flags: tuple[str, ...]) -> None:
-    clean(program(DRIVER, flags), "late", 6)
-
-
-@pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-@pytest.mark.parametrize("failures", [1, 30, 100000])
-def test_calls_go_on_without_threads_that_cannot_start(flags: tuple[str, ...], failures: int) -> None:
-    """The calls use the threads again when the system can start them."""
-    clean(program(DRIVER, flags), "failing", 8, failures)
+@pytest.mark.parametrize("case", SOUND)
+def test_the_pool_calls_every_part_without_a_race(case: str, flags: tuple[str, ...]) -> None:
+    clean(program(DRIVER, flags), *SOUND[case])
 
 
 @pytest.mark.parametrize(("cpus", "created"), [(1, 0), (2, 1), (5, 4)])
@@ -61,13 +53,6 @@ def test_there_are_at_most_as_many_helpers_as_other_cpus(cpus: int, created: int
 
 def test_the_environment_limits_the_number_of_helpers() -> None:
     assert clean(program(DRIVER, ADDRESS), "created", 8, DMLGATHER_NUM_THREADS="3") == "2"
-
-
-@pytest.mark.parametrize("flags", [THREAD, ADDRESS], ids=["thread", "address"])
-@pytest.mark.parametrize("way", ["both", "awaited", "woken", "too late", "taken", "one failure"])
-def test_the_sound_pool_passes_where_broken_ones_fail(flags: tuple[str, ...], way: str) -> None:
-    """The driver has several ways that notice broken pools."""
-    clean(program(DRIVER, flags), way, 2, 2)
 
 
 @pytest.mark.parametrize("way", ["forks", "fork within"])
@@ -120,17 +105,7 @@ def test_cpu_affinity_limits_the_number_of_helpers() -> None:
     ("text", "cpus"),
     [
         *[("1", 1), ("4", 4), ("007", 7), ("5000", 5000), ("6001", 6000), ("99999999999999999999", 6000)],
-        *[
-            ("0", 6000),
-            ("", 6000),
-            ("-1", 6000),
-            ("+2", 6000),
-            (" 2", 6000),
-            ("2 ", 6000),
-            ("2x", 6000),
-            ("0x2", 6000),
-            ("1.5", 6000),
-        ],
+        *[(text, 6000) for text in ("0", "", "-1", "+2", " 2", "2 ", "2x", "0x2", "1.5")],
     ],
 )
 def test_the_environment_lowers_the_number_of_cpus(text: str, cpus: int) -> None:
@@ -195,14 +170,9 @@ def test_a_broken_pool_is_noticed(name: str, tmp_path: Path) -> None:
     assert re.search(broken.says, done.stderr), done.stderr
 
 
-WINDOWS, LINUX, MACOS = (
-    ("x86_64-windows-gnu",),
-    ("x86_64-linux-gnu.2.17", "aarch64-linux-gnu.2.17"),
-    ("x86_64-macos", "aarch64-macos"),
-)
+LINUX, MACOS = ("x86_64-linux-gnu.2.17", "aarch64-linux-gnu.2.17"), ("x86_64-macos", "aarch64-macos")
 
 
-@pytest.mark.parametrize("target", [*WINDOWS, *LINUX, *MACOS])
+@pytest.mark.parametrize("target", ["x86_64-windows-gnu", *LINUX, *MACOS])
 def test_the_pool_compiles_for_every_platform(target: str, tmp_path: Path) -> None:
-    """The compilation gives no warning."""
     built.run([*zig(target), "-O2", "-c", str(KERNELS / "pool.c"), "-o", str(tmp_path / "pool.o")])
