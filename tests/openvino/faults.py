@@ -24,15 +24,8 @@ NO_DATA: tuple[Any, ...] = (
 """NumPy's types that are no types of OpenVINO, or no whole bytes there."""
 
 NO_INDICES: tuple[Any, ...] = (
-    "bool",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    ml_dtypes.int4,
-    ml_dtypes.bfloat16,
-    ">i4",
-    ">u8",
+    *("bool", "float16", "float32", "float64", "complex64", ">i4", ">u8"),
+    *(ml_dtypes.int4, ml_dtypes.bfloat16),
 )
 """Types that are no integers of whole bytes in the machine's byte order."""
 
@@ -111,6 +104,14 @@ def _above(rng: random.Random, draft: Draft) -> int:
 
 def _below(rng: random.Random, draft: Draft) -> int:
     return -draft.data.ndim - 1 - _far(rng)
+
+
+def _above_indices(rng: random.Random, draft: Draft) -> int:
+    return draft.arrays[1].ndim + 1 + _far(rng)
+
+
+def _below_indices(rng: random.Random, draft: Draft) -> int:
+    return -draft.arrays[1].ndim - 1 - _far(rng)
 
 
 def _no_integer(rng: random.Random, _: Draft) -> Any:
@@ -238,18 +239,8 @@ FAULTS = (
     Fault("axis type", TypeError, lambda rng, draft: draft.more.update(axis=rng.choice(NO_AXIS), batch_dims=0), _GATHER),
     Fault("axis of no element, several, or two dimensions", ValueError, _set("axis", _axis_of_many), _GATHER),
     Fault("batch_dims beyond the axis", ValueError, _batch_beyond_axis, _GATHER, _BATCHED),
-    Fault(
-        "batch_dims beyond the rank of indices",
-        ValueError,
-        _set("batch_dims", lambda rng, draft: draft.arrays[1].ndim + 1 + _far(rng)),
-        *(_GATHER, _BATCHED),
-    ),
-    Fault(
-        "batch_dims below minus the rank of indices",
-        ValueError,
-        _set("batch_dims", lambda rng, draft: -draft.arrays[1].ndim - 1 - _far(rng)),
-        *(_GATHER, _BATCHED),
-    ),
+    Fault("batch_dims beyond the rank of indices", ValueError, _set("batch_dims", _above_indices), _GATHER, _BATCHED),
+    Fault("batch_dims below minus the rank of indices", ValueError, _set("batch_dims", _below_indices), _GATHER, _BATCHED),
     Fault("batch_dims in version 1", ValueError, _set("batch_dims", lambda rng, draft: rng.choice((1, -1, 2))), _GATHER, (1,)),
     Fault("unequal batches", ValueError, _like_indices(_unequal_batches), ("Gather", "GatherND"), (5, 7, 8)),
     Fault("unknown version", ValueError, setting("version", lambda rng, draft: rng.choice(NO_VERSION)), _GATHER),

@@ -14,23 +14,29 @@ ov = dg.openvino
 DEVICES = ("cpu", "reference")
 TEN, SQUARE = np.arange(10), np.array([[1, 2], [3, 4]])
 CUBES = np.arange(1, 25).reshape(2, 3, 4)
+PAIRS = np.arange(1, 17).reshape(1, 2, 2, 4)
+HYPERCUBE = np.arange(4**4).reshape(4, 4, 4, 4)
 TUPLES = np.array([[[[1]], [[0]], [[2]]], [[[0]], [[2]], [[2]]]])
 PICKED = [2, 5, 11, 13, 19, 23]
 
+STRIDED: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
+    ("with reverse", (HYPERCUBE, [0, 1, 3, 3], [4, 4, 0, 0], [2, 1, -1, -2]), {}, HYPERCUBE[0:4:2, 1:4, 3:0:-1, 3:0:-2]),
+    ("from the end", (CUBES, [0, 0, 0], [2, 2, -1], [1, 1, 1]), {}, CUBES[0:2, 0:2, 0:-1]),
+    # the page says so in words; its sizes leave the first element out
+    ("with masks", (CUBES, [1, 1, 123], [0, 0, 2], [1, 1, -1], [0, 1, 1], [1, 1, 1]), {}, CUBES[1:, :, ::-1]),
+    ("with new axes", (SQUARE, [9, 0, 9, 0], [9, 2, 9, 4], [9, 1, 9, 1]), {"new_axis_mask": [1, 0, 1, 0]}, SQUARE[None, :, None]),
+    ("shrunk", (CUBES, [0, 1, 2], [0, 1, 2]), {"shrink_axis_mask": [1, 0, 1], "end_mask": [0, 1]}, CUBES[0, 1:, 2]),
+    ("with an ellipsis", (CUBES, [1, 10, 0], [2, 10, 2], [1, -12, 1]), {"ellipsis_mask": [0, 1, 0]}, CUBES[1:2, ..., 0:2]),
+]
 EXAMPLES: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = {
-    "GatherElements 1": (ov.gather_elements, (SQUARE, np.array([[0, 1], [0, 0]]), 0), {}, [[1, 4], [1, 2]]),
-    "GatherElements 2": (
-        ov.gather_elements,
-        (np.array([[1, 7], [4, 3]]), np.array([[1, 1, 0], [1, 0, 1]]), 1),
-        {},
-        [[7, 7, 1], [3, 4, 3]],
-    ),
-    "GatherElements 3": (
-        ov.gather_elements,
-        (np.arange(1, 10).reshape(3, 3), np.array([[1, 0, 1], [1, 2, 0]]), 0),
-        {},
-        [[4, 2, 6], [4, 8, 3]],
-    ),
+    **{
+        f"GatherElements {number}": (ov.gather_elements, (np.array(data), np.array(indices), axis), {}, right)
+        for number, data, indices, axis, right in (
+            (1, SQUARE, [[0, 1], [0, 0]], 0, [[1, 4], [1, 2]]),
+            (2, [[1, 7], [4, 3]], [[1, 1, 0], [1, 0, 1]], 1, [[7, 7, 1], [3, 4, 3]]),
+            (3, np.arange(1, 10).reshape(3, 3), [[1, 0, 1], [1, 2, 0]], 0, [[4, 2, 6], [4, 8, 3]]),
+        )
+    },
     **{
         f"GatherND-{version} {number}": (ov.gather_nd, arguments, {"version": version}, right)
         for version in (5, 8)
@@ -43,12 +49,7 @@ EXAMPLES: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = {
             (6, (CUBES, TUPLES, 2), np.reshape(PICKED, (6, 1) if version == 5 else (2, 3, 1)).tolist()),
         )
     },
-    "GatherND-8 7": (
-        ov.gather_nd,
-        (np.arange(1, 17).reshape(1, 2, 2, 4), np.array([[[[1], [0]], [[3], [2]]]]), 3),
-        {},
-        [[[2, 5], [12, 15]]],
-    ),
+    "GatherND-8 7": (ov.gather_nd, (PAIRS, np.array([[[[1], [0]], [[3], [2]]]]), 3), {}, [[[2, 5], [12, 15]]]),
     **{
         f"Slice {number}": (ov.slice, (data, *bounds), {}, right)
         for number, data, bounds, right in (
@@ -64,42 +65,7 @@ EXAMPLES: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = {
             (10, TEN.reshape(2, 5), ([0, 1], [2, 4], [1, 2], [0, 1]), [[1, 3], [6, 8]]),
         )
     },
-    "StridedSlice with and without reverse": (
-        ov.strided_slice,
-        (np.arange(4**4).reshape(4, 4, 4, 4), [0, 1, 3, 3], [4, 4, 0, 0], [2, 1, -1, -2]),
-        {},
-        np.arange(4**4).reshape(4, 4, 4, 4)[0:4:2, 1:4, 3:0:-1, 3:0:-2].tolist(),
-    ),
-    "StridedSlice from the end": (
-        ov.strided_slice,
-        (CUBES, [0, 0, 0], [2, 2, -1], [1, 1, 1]),
-        {},
-        CUBES[0:2, 0:2, 0:-1].tolist(),
-    ),
-    "StridedSlice with begin_mask and end_mask": (
-        ov.strided_slice,
-        (CUBES, [1, 1, 123], [0, 0, 2], [1, 1, -1], [0, 1, 1], [1, 1, 1]),
-        {},
-        CUBES[1:, :, ::-1].tolist(),  # the page says so in words; its sizes leave the first element out
-    ),
-    "StridedSlice with new_axis_mask": (
-        ov.strided_slice,
-        (SQUARE, [123, 0, 123, 0], [123, 2, 123, 4], [123, 1, 123, 1]),
-        {"new_axis_mask": [1, 0, 1, 0]},
-        SQUARE[None, 0:2, None, 0:4].tolist(),
-    ),
-    "StridedSlice with shrink_axis_mask": (
-        ov.strided_slice,
-        (CUBES, [0, 1, 2], [0, 1, 2], [1, 1, 1]),
-        {"shrink_axis_mask": [1, 0, 1], "end_mask": [0, 1]},
-        CUBES[0, 1:, 2].tolist(),
-    ),
-    "StridedSlice with ellipsis_mask": (
-        ov.strided_slice,
-        (CUBES, [1, 10, 0], [2, 10, 2], [1, -12, 1]),
-        {"ellipsis_mask": [0, 1, 0]},
-        CUBES[1:2, ..., 0:2].tolist(),
-    ),
+    **{f"StridedSlice {name}": (ov.strided_slice, arguments, masks, right.tolist()) for name, arguments, masks, right in STRIDED},
 }
 
 

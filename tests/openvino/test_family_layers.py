@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import dmlgather as dg
-from dmlgather.dialects.problem import TensorType
 from dmlgather.openvino.layer_reading import PROBLEMS
 from dmlgather.openvino.problems.operation_versions import VERSIONS, version_in
 from tests import seeds
@@ -96,16 +95,12 @@ MISTAKES: Refusals = {
         "...start has 2 elements, but port 1 has [1]": ran(SLICE, X, [0, 0], [2], [1]),
         "...start has shape [2], but port 1 has [1]": ran(SLICE, X, np.array([0, 0]), [2], [1]),
         "...output has shape [3, 2], but port 4 has [2, 2]": ran(SLICE, X, [0], [3], [1]),
-        "...step is (0,), but a step cannot be 0": ran(SLICE, X, [0], [2], [0]),
         "...has no axis, which GatherElements-6 requires": ran(ELEMENTS.replace('axis="0"', ""), X, np.zeros((3, 2), np.int64)),
         "...axis of layer 3 'GatherElements_3' (GatherElements) is 'x', expected an integer": ran(
             ELEMENTS.replace('axis="0"', 'axis="x"'), X, np.zeros((3, 2), np.int64)
         ),
         "...begin_mask of layer 3 'StridedSlice_3' (StridedSlice) is '', expected an integer": ran(
             STRIDED.replace('begin_mask="0"', 'begin_mask="0,,1"'), X, [0], [1]
-        ),
-        "...begin_mask is (3,), but a mask has zeros and ones": ran(
-            STRIDED.replace('begin_mask="0"', 'begin_mask="3"'), X, [0], [1]
         ),
         "...has no end_mask, which StridedSlice-1 requires": ran(STRIDED.replace('end_mask="0"', ""), X, [0], [1]),
         "...has version 'opset5': opset5 has no GatherElements, which came with opset6": ran(
@@ -150,11 +145,3 @@ def test_the_table_of_versions_is_openvino_s() -> None:
             fields = PROBLEMS[name].__dataclass_fields__
             assert {*row.inputs, *row.attributes} <= {*fields}
             assert row.arrays == PROBLEMS[name].inputs
-
-
-def test_a_problem_follows_from_what_a_layer_says() -> None:
-    row = version_in("StridedSlice", 12)
-    assert (str(row), row.arrays, row.bounds) == ("StridedSlice-1", ("data",), ("begin", "end", "strides"))
-    data = TensorType((2, 3), np.dtype("float32"))
-    problem = PROBLEMS["StridedSlice"](data, begin=(1, 0), end=(2, 1), shrink_axis_mask=(1,), version=row.since)
-    assert (str(problem), problem.output.shape) == ("StridedSlice-1", (1,))

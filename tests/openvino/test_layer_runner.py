@@ -73,7 +73,7 @@ def test_layers_are_texts_or_elements(read: Any) -> None:
     assert dg.openvino.run_layer(read(text), data, indices, 1).tobytes() == dg.openvino.gather(data, indices, 1, 1).tobytes()
 
 
-def test_the_version_of_the_layer_decides_what_negative_indices_mean() -> None:
+def test_the_version_decides_what_negative_indices_mean() -> None:
     data, indices = np.arange(1, 11, dtype=np.float32).reshape(5, 2), np.array([-1, 7, 4])
     for version, rows in ((8, [[9, 10], [0, 0], [9, 10]]), (7, [[0, 0], [0, 0], [9, 10]]), (1, [[0, 0], [0, 0], [9, 10]])):
         text = GATHER.replace("opset8", f"opset{version}")
@@ -103,11 +103,7 @@ MISTAKES: Refusals = {
         "...layer 3 'Gather_3' (GatherTree) is no Gather, GatherElements, GatherND, Slice or StridedSlice": ran(
             GATHER.replace('"Gather"', '"GatherTree"'), X, I, 0
         ),
-        "...<net> is no <layer>": ran("<net><layers/></net>", X, I, 0),
-        "...(Gather) has 0 input and 0 output ports": ran("<layer type='Gather' version='opset8'/>", X, I, 0),
         "...has version ''": ran(GATHER.replace('version="opset8"', ""), X, I, 0),
-        "...xml_layer in line 1: is not well-formed XML": ran("<layer type='Gather'>", X, I, 0),
-        "...xml_layer in line 1: has a document type declaration": ran('<!DOCTYPE layer [<!ENTITY a "b">]>' + GATHER, X, I, 0),
         "...is not well-formed XML": ran("<layer \ud800", X, I, 0),
         "...xml_layer: is not UTF-8 text: byte 0xff at offset 0": ran(b"\xff\xfe", X, I, 0),
         "...has version 'extension', expected opset1 … opset16": ran(GATHER.replace("opset8", "extension"), X, I, 0),
