@@ -46,9 +46,7 @@ def test_one_window_of_known_start_is_a_slice(seed: int, level: FeatureLevel) ->
 
 @settings(max_examples=300, deadline=None)
 @given(seeds, st.sampled_from((0, 0, 0.6)), st.sampled_from(("uint32", "uint64")))
-def test_under_clip_the_descriptors_of_unsigned_indices_compose_to_the_plan_of_the_gather(
-    seed: int, partial: float, kind: str
-) -> None:
+def test_descriptors_of_unsigned_indices_compose_to_the_plan(seed: int, partial: float, kind: str) -> None:
     call = drawn(seed, LEVELS[-1], partial=partial)
     unsigned = call.start_indices.astype(kind)
     call = replace(call, start_indices=unsigned, mode="clip")
@@ -67,7 +65,7 @@ def test_under_clip_the_descriptors_of_unsigned_indices_compose_to_the_plan_of_t
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seeds, levels)
-def test_partial_windows_give_jaxs_elements_where_starts_are_too_large(seed: int, level: FeatureLevel) -> None:
+def test_partial_windows_of_too_large_starts_give_jaxs_elements(seed: int, level: FeatureLevel) -> None:
     call = drawn(seed, level, partial=0.6)
     rng = np.random.default_rng(seed)
     operand = rng.integers(-(2**31), 2**31, call.operand.shape, np.int32)
@@ -84,14 +82,14 @@ WINDOWS = GatherDimensionNumbers((1,), (), (0,))
 ROWS_OF_SEVEN = GatherDimensionNumbers((1, 2), (), (0,))
 
 
-def test_a_partial_window_is_read_from_repetitions_of_the_operand() -> None:
+def test_a_partial_window_is_read_from_a_repeated_operand() -> None:
     """Start p and offset j lie in repetition j at p + j."""
     found = dg.lax.to_directml(((8,), "float32"), ((5, 1), "int32"), WINDOWS, (3,))
     repeat = "SLICE1 ...: FLOAT32 [3, 8] strides [0, 1] -> FLOAT32 [3, 8]"
     becomes(found, repeat, "GATHER Axis 0, ...: FLOAT32 [6, 3] strides [1, 9], INT32 [1, 5] -> FLOAT32 [5, 3]")
 
 
-def test_a_window_with_fewer_starts_than_elements_has_a_repetition_per_start() -> None:
+def test_a_window_of_few_starts_has_a_repetition_per_start() -> None:
     """Start p lies in repetition p, at the row p."""
     found = dg.lax.to_directml(((8, 2), "float32"), ((5, 1), "int32"), ROWS_OF_SEVEN, (7, 2))
     becomes(found, "SLICE1 ... -> FLOAT32 [2, 8, 2]", "GATHER ...: FLOAT32 [2, 7, 2] strides [18, 2, 1], ")
@@ -143,7 +141,7 @@ def test_take_along_an_axis_is_gather_elements() -> None:
 
 
 @pytest.mark.parametrize("mode", ["clip", "promise_in_bounds", None, "fill"])
-def test_a_known_start_out_of_bounds_moves_inside_unless_it_is_filled(mode: str | None) -> None:
+def test_a_known_start_moves_inside_unless_it_is_filled(mode: str | None) -> None:
     numbers, data = GatherDimensionNumbers((0,), (), (0,)), ((8,), "float32")
     for start, first in ((-2, 0), (3, 3), (7, 5)):
         found = dg.lax.to_directml(data, None, numbers, (3,), mode=mode, constants={"start_indices": np.array([start])})

@@ -41,13 +41,6 @@ def test_a_scalar_has_no_dimensions_to_name() -> None:
         dg.lax.gather(CUBE[0, 0, 0], np.zeros((2, 0), np.int32), Numbers((), (0,), ()), ())
 
 
-@pytest.mark.parametrize("given", [[[0], [1]], 0, None, "0"])
-@pytest.mark.parametrize("name", ["operand", "start_indices"])
-def test_python_values_are_no_arrays(name: str, given: Any) -> None:
-    with pytest.raises(TypeError, match=rf"^{name}: expected an array .* got {type(given).__name__}: wrap"):
-        changed(**{name: given})(dg.lax.gather)
-
-
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_a_bad_index_under_raise_is_told_by_jaxs_names(device: str) -> None:
     starts = PAIRS.copy()
