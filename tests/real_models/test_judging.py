@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,13 @@ def first(checked: CheckedModel, operator: str) -> CheckedNode:
     return next(node for node in checked.nodes if node.operator == operator)
 
 
+def with_input(node: CheckedNode, number: int, **fields: Any) -> dict[str, Any]:
+    """Return the inputs of a node, one of them with other facts."""
+    inputs = list(node.inputs)
+    inputs[number] = inputs[number].model_copy(update=fields)
+    return {"inputs": tuple(inputs)}
+
+
 def test_running_node_by_node_gives_the_outputs_of_the_model(model: tuple[Path, ModelProto]) -> None:
     whole = session(str(model[0]))
     for which in (True, False):
@@ -126,13 +134,22 @@ def test_a_branch_that_no_run_takes_is_not_judged(model: tuple[Path, ModelProto]
     assert ".else_branch/" in unseen
 
 
-def test_a_taken_node_that_is_called_refused_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    checked = changed(model, "Gather", verdict=Verdict.REFUSED, taken=None)
-    assert "Gather_0 at 6_4: it is said to be refused ()" in wrong(checked, runs)
+WRONG: dict[str, tuple[str, Callable[[CheckedNode], dict[str, Any]]]] = {
+    "Gather_0 at 6_4: it is said to be refused ()": ("Gather", lambda _: {"verdict": Verdict.REFUSED, "taken": None}),
+    "said to be unreached": ("Slice", lambda _: {"verdict": Verdict.UNREACHED}),
+    "condition 'K >= 1' has names that": ("Gather", lambda _: {"provided": ("K >= 1",)}),
+    "data is said to be of type int64": ("Gather", lambda node: with_input(node, 0, type="int64")),
+    "data is said to be of shape ('N', 7)": ("Gather", lambda node: with_input(node, 0, shape=("N", 7))),
+    "data is said to be of shape ('N + 1', 6)": ("Gather", lambda node: with_input(node, 0, shape=("N + 1", 6))),
+    "indices is said to be of shape ()": ("Gather", lambda node: with_input(node, 1, shape=())),
+    "starts is said to be of values (2,)": ("Slice", lambda node: with_input(node, 1, values=(2,))),
+}
 
 
-def test_a_node_that_ran_but_is_called_unreached_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    assert "said to be unreached" in wrong(changed(model, "Slice", verdict=Verdict.UNREACHED), runs)
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_fact_of_a_node_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns, words: str) -> None:
+    operator, fields = WRONG[words]
+    assert words in wrong(changed(model, operator, **fields(first(check_model(model[0], LEVEL), operator))), runs)
 
 
 def test_an_empty_tensor_that_is_called_taken_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
@@ -150,36 +167,16 @@ def test_a_condition_that_is_too_narrow_is_listed(model: tuple[Path, ModelProto]
     assert "'N >= 6' did not hold" in judgement.narrow[0]
 
 
-def test_a_condition_with_unknown_names_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    assert "condition 'K >= 1' has names that" in wrong(changed(model, "Gather", provided=("K >= 1",)), runs)
-
-
 def test_a_condition_on_a_factor_of_a_size_is_left_open(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    data, indices = first(check_model(model[0], LEVEL), "Gather").inputs
-    data = data.model_copy(update={"shape": ("K*L", 6)})
-    judgement = judge(changed(model, "Gather", inputs=(data, indices), provided=("K >= 1", "M >= 1")), LEVEL, runs)
+    inputs = with_input(first(check_model(model[0], LEVEL), "Gather"), 0, shape=("K*L", 6))
+    judgement = judge(changed(model, "Gather", **inputs, provided=("K >= 1", "M >= 1")), LEVEL, runs)
     assert not judgement.wrong
     assert "'K >= 1' is about a part of a size" in judgement.unclear[0]
 
 
-def test_wrong_types_sizes_and_values_are_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    gather, cut = (first(check_model(model[0], LEVEL), operator) for operator in ("Gather", "Slice"))
-    data, indices = gather.inputs
-    cases = {
-        "data is said to be of type int64": ("Gather", (data.model_copy(update={"type": "int64"}), indices)),
-        "data is said to be of shape ('N', 7)": ("Gather", (data.model_copy(update={"shape": ("N", 7)}), indices)),
-        "data is said to be of shape ('N + 1', 6)": ("Gather", (data.model_copy(update={"shape": ("N + 1", 6)}), indices)),
-        "indices is said to be of shape ()": ("Gather", (data, indices.model_copy(update={"shape": ()}))),
-        "starts is said to be of values (2,)": ("Slice", (cut.inputs[0], cut.inputs[1].model_copy(update={"values": (2,)}))),
-    }
-    for text, (operator, inputs) in cases.items():
-        assert text in wrong(changed(model, operator, inputs=inputs), runs)
-
-
 def test_a_size_that_is_an_expression_is_computed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
-    data, indices = first(check_model(model[0], LEVEL), "Gather").inputs
-    data = data.model_copy(update={"shape": ("floor(N/2) + 3", "max(N, 6)")})
-    assert not wrong(changed(model, "Gather", inputs=(data, indices)), runs)
+    inputs = with_input(first(check_model(model[0], LEVEL), "Gather"), 0, shape=("floor(N/2) + 3", "max(N, 6)"))
+    assert not wrong(changed(model, "Gather", **inputs), runs)
 
 
 def test_a_lowest_level_that_is_too_high_is_noticed(model: tuple[Path, ModelProto], runs: ModelRuns) -> None:
