@@ -54,12 +54,9 @@ def test_a_translated_file_is_compared_with_models(tmp_path: Path) -> None:
     assert {tuple(second[:4]) for _, second in commands} == {("compare", str(path), "--against", str(model))}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "how"),
-    [(["levels", "GATHER"], ""), (["check", "--no-config", "/dev/null/x"], ""), (["--nonsense"], "")],
-)
-def test_a_command_that_ends_properly_is_no_failure(arguments: list[str], how: str, tmp_path: Path) -> None:
-    assert failure(arguments, tmp_path) == how
+@pytest.mark.parametrize("arguments", [["levels", "GATHER"], ["check", "--no-config", "/dev/null/x"], ["--nonsense"]])
+def test_a_command_that_ends_properly_is_no_failure(arguments: list[str], tmp_path: Path) -> None:
+    assert failure(arguments, tmp_path) == ""
 
 
 def test_a_process_that_is_killed_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
