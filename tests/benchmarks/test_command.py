@@ -46,12 +46,6 @@ def test_unknown_option_values_are_refused(command: Command, option: str, value:
     assert listed.partition(",")[0] in ended.err
 
 
-def test_an_unknown_case_is_refused(command: Command) -> None:
-    ended = command("benchmarks", "--only", "nothing")
-    assert (ended.code, ended.out) == (2, "")
-    assert "1 name not in the suite smoke: 'nothing'; expected some of: embedding, " in ended.err
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [(MismatchError("x differs"), 1), (BenchError("no such thing"), 2), (DeviceError("no GPU: install one"), 2)],

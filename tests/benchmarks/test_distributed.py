@@ -232,21 +232,7 @@ def invented_report(rival: float, **restarts: int) -> BenchReport:
 
 def test_the_table_has_a_row_for_every_contender() -> None:
     head, *rows = lines(invented_report(1.25, dask=1))
-    assert head.split() == [
-        "case",
-        "who",
-        "median",
-        "s",
-        "rounds",
-        "ratio",
-        "sent",
-        "MB",
-        "peak",
-        "MiB",
-        "restarts",
-        "as",
-        "typed",
-    ]
+    assert " ".join(head.split()) == "case who median s rounds ratio sent MB peak MiB restarts as typed"
     assert [row.split() for row in rows[:4]] == [
         ["table", "float32", "dmlgather", "6", "5", "3.00", "205", "512", "0", "slow"],
         ["table", "float32", "dmlgather", "2", "5", "205", "512", "0", "quick"],

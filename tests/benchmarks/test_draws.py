@@ -26,9 +26,8 @@ def test_zipf_ranks_follow_the_law(alpha: float) -> None:
     expected = count * law / law.sum()
     seen = np.bincount(Zipf(alpha).ranks(seeds.numpy_rng(), limit, count), minlength=limit)
     error = (seen - expected) / np.sqrt(expected)
-    assert (
-        np.abs(error).max() < 7
-    )  # in standard deviations: 1000 ranks exceed 7 once in 10 ** 8 runs, apart from the skew of rare ones
+    # in standard deviations: 1000 ranks exceed 7 once in 10 ** 8 runs, apart from the skew of rare ones
+    assert np.abs(error).max() < 7
     assert abs((error**2).mean() - 1) < 0.35  # chi squared with its 999 degrees of freedom: 7 standard deviations
 
 

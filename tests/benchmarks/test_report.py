@@ -172,7 +172,7 @@ def points(report: BenchReport, monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     return found
 
 
-def test_a_roofline_has_a_colour_per_workload_and_a_marker_per_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_roofline_has_a_colour_per_case_and_a_marker_per_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = [each.model_copy(update={"name": f"{each.workload} uint8", "dtype": "uint8"}) for each in REPORT.cases]
     found = points(REPORT.model_copy(update={"cases": (*REPORT.cases, *narrow)}), monkeypatch)
     contenders = {"ahead": ("dmlgather", "numpy", "torch"), "behind": ("dmlgather", "numpy")}
