@@ -113,8 +113,8 @@ def _remove(*kinds: str) -> Callable[[Path], None]:
     return spoil
 
 
-def _write(kind: str, content: bytes) -> Callable[[Path], object]:
-    return lambda folder: result(folder, "r00002", kind).write_bytes(content)
+def _write(**contents: bytes) -> Callable[[Path], object]:
+    return lambda folder: [result(folder, "r00002", kind).write_bytes(content) for kind, content in contents.items()]
 
 
 def _truncate(folder: Path) -> None:
@@ -134,50 +134,38 @@ def _poison(folder: Path) -> None:
     file.write_bytes(b"\xa5" * file.stat().st_size)
 
 
-def _fail(folder: Path) -> None:
-    _write("exit", b"1")(folder)
-    _write("err", b"Failed to execute the model: ERROR creating dispatchable \x1b[31m'x': The parameter is incorrect.\r\n")(
-        folder
-    )
-
-
-def _fail_in_powershell(folder: Path) -> None:
-    _write("exit", b"-2147024809\r\n")(folder)
-    _write("err", "Failed to execute the model: 0x80070057\r\n".encode("utf-16"))(folder)
-
-
-def _fail_with_warnings(folder: Path) -> None:
-    _write("exit", b"1")(folder)
-    _write("err", b"D3D12 WARNING: x\n\nFailed to execute the model: 0x80070057\nbye\n")(folder)
-
-
-def _fail_silently(folder: Path) -> None:
-    _write("exit", b"1")(folder)
-    _write("err", b"\n")(folder)
-    _write("out", b"Running on 'stand-in'\n")(folder)
-
-
 FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "missing": (_remove(*KINDS), "missing", "it was not run"),
     "no exit code": (_remove("exit"), "missing", "it was not run to its end: the script noted no exit code"),
     "no result": (_remove("bin"), "failed", "DxDispatch ended with 0, but there is no result"),
     "cut": (_truncate, "different", r"the result has \d+ bytes, and not the \d+ of the output's buffer"),
-    "empty": (_write("bin", b""), "different", "the result has 0 bytes"),
+    "empty": (_write(bin=b""), "different", "the result has 0 bytes"),
     "another format": (_as_npy, "different", r"the result has more than \d+ bytes"),
     "nothing written": (_poison, "different", ""),
-    "refused": (_fail, "refused", r"DxDispatch ended with 1: Failed to execute the model: .*\\x1b\[31m'x': The parameter is"),
+    "refused": (
+        _write(
+            exit=b"1",
+            err=b"Failed to execute the model: ERROR \x1b[31m'x': The parameter is incorrect.\r\n",
+        ),
+        "refused",
+        r"DxDispatch ended with 1: Failed to execute the model: .*\\x1b\[31m'x': The parameter is",
+    ),
     "refused in PowerShell": (
-        _fail_in_powershell,
+        _write(exit=b"-2147024809\r\n", err="Failed to execute the model: 0x80070057\r\n".encode("utf-16")),
         "refused",
         "DxDispatch ended with -2147024809: Failed to execute the model: 0x80070057",
     ),
     "refused below a warning": (
-        _fail_with_warnings,
+        _write(exit=b"1", err=b"D3D12 WARNING: x\n\nFailed to execute the model: 0x80070057\nbye\n"),
         "refused",
         "DxDispatch ended with 1: Failed to execute the model: 0x80070057$",
     ),
-    "failed without a word": (_fail_silently, "failed", "DxDispatch ended with 1 before it executed the model$"),
-    "timeout": (_write("exit", b"timeout"), "failed", "it timed out"),
+    "failed without a word": (
+        _write(exit=b"1", err=b"\n", out=b"Running on 'stand-in'\n"),
+        "failed",
+        "DxDispatch ended with 1 before it executed the model$",
+    ),
+    "timeout": (_write(exit=b"timeout"), "failed", "it timed out"),
 }
 
 
