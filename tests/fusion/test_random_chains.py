@@ -77,7 +77,6 @@ def test_random_fused_chains_equal_their_steps(device: str) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 def test_dead_steps_of_random_chains_raise_as_unfused(device: str) -> None:
-    """Only a value in the middle of each chain is needed."""
 
     def check_one(seed: int) -> None:
         rng = random.Random(seed)
