@@ -185,7 +185,7 @@ def _red_and_green(repository: Path, temporary: Path, names: set[str], action: P
 
 
 @pytest.mark.slow
-def test_the_action_fails_on_a_planted_error_and_passes_without_it(repository: Path, tmp_path: Path) -> None:
+def test_the_action_fails_on_a_planted_error_alone(repository: Path, tmp_path: Path) -> None:
     """This runs all steps except the installation. This environment's command replaces the installed one."""
     stand_in = tmp_path / "dmlgather" / "bin" / "dmlgather"
     stand_in.parent.mkdir(parents=True)
