@@ -109,31 +109,14 @@ class Picture:
                         found.setdefault(facts[f"data-tensor-{part}"], {})[cell(facts[f"data-at-{part}"])] = content
                 if "data-plan" in facts:
                     self.table[facts["data-plan"], facts["data-row"], facts["data-column"]] = content
-                self.labels.append(
-                    Label(
-                        content,
-                        x + float(facts["x"]),
-                        y + float(facts["y"]),
-                        float(facts["font-size"]),
-                        facts["text-anchor"],
-                        "monospace" in facts["font-family"],
-                        facts.get("font-weight") == "bold",
-                        facts["fill"],
-                    )
-                )
+                numbers = (x + float(facts["x"]), y + float(facts["y"]), float(facts["font-size"]))
+                mono, bold = "monospace" in facts["font-family"], facts.get("font-weight") == "bold"
+                self.labels.append(Label(content, *numbers, facts["text-anchor"], mono, bold, facts["fill"]))
             case "path" if "data-join" in facts:
                 strokes = [[(x + a, y + b) for a, b in stroke] for stroke in strokes_of(facts["d"])]
-                self.joins.append(
-                    Join(
-                        cell(facts["data-from"]),
-                        cell(facts["data-to"]),
-                        int(facts["data-cells"]),
-                        int(facts["data-step"]),
-                        facts["data-join"],
-                        strokes,
-                        facts["stroke"],
-                    )
-                )
+                source, target = cell(facts["data-from"]), cell(facts["data-to"])
+                cells, step = int(facts["data-cells"]), int(facts["data-step"])
+                self.joins.append(Join(source, target, cells, step, facts["data-join"], strokes, facts["stroke"]))
         for child in element:
             self._read(child, (x, y))
 

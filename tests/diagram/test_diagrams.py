@@ -130,7 +130,6 @@ def test_a_diagram_shows_the_values_of_documented_examples(example: Example) -> 
 
 
 def test_long_values_are_shortened() -> None:
-    """The cell has the shortened value, and its hint has all of it."""
     desc = rows((4, 1), 4, "FLOAT64")
     values = np.array([[1 / 3], [-0.0], [np.nan], [1e300]])
     picture = Picture(dg.compile(desc).explain().picture([[0, 1, 2, 3]], data=values))
@@ -154,7 +153,6 @@ def test_every_cell_of_a_small_tensor_is_drawn() -> None:
 
 
 def test_an_index_out_of_range_is_marked_and_explained() -> None:
-    """The indices are 2, 4 and -5 into a table of four rows. The second and the third are out of range."""
     desc, indices = rows((4, 3), 3), np.array([[2, 4, -5]])
     outcomes = {"clamp": "clamped", "raise": "refused"}
     for policy, outcome in outcomes.items():
@@ -174,7 +172,6 @@ def test_an_index_out_of_range_is_marked_and_explained() -> None:
 
 
 def test_a_large_tensor_is_drawn_where_it_is_read() -> None:
-    """An embedding with 30522 rows shows the rows of the first tokens."""
     tokens = np.random.default_rng(7).integers(0, 30522, (1, 128))
     picture = Picture(dg.compile(rows((30522, 384), 128)).explain().picture(tokens))
     assert {row for row, _ in picture.boxes["InputTensor"]} == set(tokens[0, :8].tolist())
@@ -232,14 +229,6 @@ def of_problem(problem: Problem) -> Subject:
     return Subject(problem.name, problem.plan(), data, output, indices, problem.lookup_axes)
 
 
-def test_a_diagram_of_onnx_gather_shows_numpys_result() -> None:
-    """The axis is 1. Judge: NumPy."""
-    indices = np.array([3, -4, 1])
-    picture = Picture(draw(of_problem(onnx.Gather(of(DATA, "f4"), of(indices, "i8"), axis=1)).with_values(indices)))
-    check_against(picture, np.take(DATA, indices, 1), DATA, ("data", "output"))
-    assert len(picture.boxes["output"]) == 18
-
-
 def test_a_diagram_of_openvino_gather_shows_numpys_result() -> None:
     """Each batch has a row of indices. One index is out of range, which gives fill. Judge: NumPy, batch by batch."""
     indices = np.array([[0, 4], [2, -1]])
@@ -279,7 +268,6 @@ def test_a_notebook_shows_diagram_and_text() -> None:
 
 
 def test_a_diagram_has_a_title_a_description_and_a_background() -> None:
-    """The root refers to a title and a description. A rectangle of the whole size in a light colour comes first."""
     root = Picture(dg.compile(rows((4, 3), 2)).explain().picture()).root
     title, description, style, background = list(root)[:4]
     assert style.tag == f"{SVG}style"

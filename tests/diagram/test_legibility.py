@@ -159,7 +159,6 @@ def check_contrast(picture: Picture, of: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_documented_examples_are_legible(example: Example) -> None:
-    """They are drawn alone, and with the values of input and indices."""
     explanation = dg.compile(example.desc).explain()
     check_legible(explanation.picture())
     data, *indices = example.arrays
