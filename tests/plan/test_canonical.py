@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dmlgather.backends import reference
 from dmlgather.plan import ELEMENT_BYTES, IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, narrow, packed_strides
 from dmlgather.selftest.random_plans import PlanBuffers, random_buffers, random_plan
+from tests.backends.shapes import Kind, gather
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 
@@ -57,7 +58,7 @@ def test_plans_with_the_same_meaning_get_the_same_form(rng: random.Random) -> No
 
 @settings(max_examples=400, deadline=None)
 @given(seeds)
-def test_checks_without_output_name_the_same_bad_index_in_canonical_form(rng: random.Random) -> None:
+def test_checks_without_output_name_the_same_bad_index(rng: random.Random) -> None:
     plan = _emptied(random_plan(rng, lookups=rng.randint(1, 3), out_of_bounds=OutOfBounds.RAISE))
     form = canonicalise(plan)
     assert canonicalise(form) == form
@@ -107,17 +108,7 @@ def _disguised(plan: IndexPlan, rng: random.Random) -> IndexPlan:
 
 def rows(count: int, width: int, element_bytes: int) -> IndexPlan:
     """Return a gather of `count` rows from a table of 10."""
-    return IndexPlan(
-        shape=(count, width),
-        out_strides=(width, 1),
-        in_strides=(0, 1),
-        element_bytes=element_bytes,
-        in_extent=10 * width,
-        out_extent=count * width,
-        lookups=(Lookup((1, 0), 0, limit=10, wrap=10, in_stride=width),),
-        index_type=IndexType.INT32,
-        index_extent=count,
-    )
+    return gather((10, width), (count,), 0, Kind(element_bytes, IndexType.INT32)).plan
 
 
 @pytest.mark.parametrize(

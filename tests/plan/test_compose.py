@@ -11,10 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmlgather.backends import reference
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, packed_strides
+from dmlgather.plan import IndexPlan, Lookup, OutOfBounds, canonicalise, packed_strides
 from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 from dmlgather.selftest.random_plans import random_buffers, random_plan
+from tests.backends.shapes import Kind, gather
 
 seeds = st.integers(0, 2**64 - 1).map(random.Random)
 
@@ -83,24 +84,11 @@ def test_views_of_packed_results_always_compose(rng: random.Random) -> None:
 @pytest.mark.parametrize("policy", list(OutOfBounds))
 def test_views_and_gathers_compose_both_ways(policy: OutOfBounds) -> None:
     rng = random.Random(5)
-    fill = b"fill" if policy is OutOfBounds.FILL else b""
-    gather = IndexPlan(
-        shape=(5, 6),
-        out_strides=(6, 1),
-        in_strides=(0, 1),
-        element_bytes=4,
-        in_extent=24,
-        out_extent=30,
-        lookups=(Lookup((1, 0), 0, limit=4, wrap=4, in_stride=6),),
-        index_type=IndexType.INT64,
-        index_extent=5,
-        out_of_bounds=policy,
-        fill=fill,
-    )
+    rows = gather((4, 6), (5,), 0, Kind(policy=policy)).plan
     transposed = IndexPlan((6, 5), (5, 1), (1, 6), 4, 30, 30)
-    run_both(transposed, gather, rng)  # a view of a gather
+    run_both(transposed, rows, rng)  # a view of a gather
     flipped = IndexPlan((4, 6), (6, 1), (-6, -1), 4, 24, 24, in_offset=23)
-    run_both(gather, flipped, rng)  # a gather of a view
+    run_both(rows, flipped, rng)  # a gather of a view
 
 
 def test_a_chain_of_slices_is_one_canonical_slice() -> None:
@@ -111,13 +99,13 @@ def test_a_chain_of_slices_is_one_canonical_slice() -> None:
     assert canonicalise(chain) == canonicalise(IndexPlan((3,), (1,), (-2,), 4, 10, 3, in_offset=6))
 
 
-def test_a_flat_view_of_a_padded_tensor_is_split_where_it_crosses_rows() -> None:
+def test_a_flat_view_of_a_padded_tensor_is_split_at_rows() -> None:
     pad = IndexPlan((4, 6), (6, 1), (8, 1), 4, 32, 24)
     flat = IndexPlan((24,), (1,), (1,), 4, 24, 24)
     assert canonicalise(compose(flat, pad)) == canonicalise(pad)
 
 
-GATHER = IndexPlan((4,), (1,), (0,), 4, 5, 4, lookups=(Lookup((1,), 0, 5, 5, 1),), index_type=IndexType.INT64, index_extent=4)
+GATHER = gather((5,), (4,)).plan
 
 
 def test_plans_with_different_index_tensors_do_not_compose() -> None:

@@ -7,19 +7,10 @@ from typing import Any
 
 import pytest
 
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import IndexType, OutOfBounds
+from tests.backends.shapes import gather
 
-ROWS = IndexPlan(
-    shape=(3, 4),
-    out_strides=(4, 1),
-    in_strides=(0, 1),
-    element_bytes=4,
-    in_extent=20,
-    out_extent=12,
-    lookups=(Lookup((1, 0), 0, limit=5, wrap=5, in_stride=4),),
-    index_type=IndexType.INT64,
-    index_extent=3,
-)
+ROWS = gather((5, 4), (3,)).plan
 
 
 def with_lookup(**changes: Any) -> dict[str, Any]:
