@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.directml import FeatureLevel
+from dmlgather.plan import IndexPlan, canonicalise
 from tests.dialects.refusals import begins
 
 LEVELS = [FeatureLevel.parse(level) for level in ("1_0", "2_0", "2_1", "3_0", "4_1", "5_0", "6_4")]
@@ -74,6 +75,16 @@ def facts(finding: dg.Finding) -> tuple[str, str, str, str, str | None]:
     """What a finding states, but for its remedy."""
     level = None if finding.level is None else str(finding.level)
     return finding.code, finding.path, finding.expected, finding.got, level
+
+
+def composed(found: Any) -> IndexPlan:
+    """The plan of the descriptors that `to_directml` returned, in canonical form."""
+    first, *more = [
+        each.operator.lower(each, {name: each.tensor(name).layout() for name in each.operator.tensors}) for each in listed(found)
+    ]
+    for later in more:
+        first = dg.compose(later, first)
+    return canonicalise(first)
 
 
 def check(found: Any, level: FeatureLevel | str, expected: NDArray[Any], **bound: Any) -> tuple[dg.OperatorDesc, ...]:

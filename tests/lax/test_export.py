@@ -54,12 +54,8 @@ def test_descriptors_of_unsigned_indices_compose_to_the_plan(seed: int, partial:
     if isinstance(found, dg.Report):
         assert {finding.code for finding in found.findings} <= {"EXP102", "EXP104"}
         return
-    plans = [
-        desc.operator.lower(desc, {name: desc.tensor(name).layout() for name in desc.operator.tensors}) for desc in listed(found)
-    ]
-    assert len(plans) <= 2
-    lowered = plans[0] if len(plans) == 1 else dg.compose(plans[1], plans[0])  # of windows, out of repetitions of the operand
-    assert dg.canonicalise(lowered) == dg.canonicalise(EXPORTED.problem(call).plan())
+    assert len(listed(found)) <= 2  # repetitions of the operand, and windows out of them
+    assert binding.composed(found) == dg.canonicalise(EXPORTED.problem(call).plan())
 
 
 @pytest.mark.slow

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends import cpu
 from dmlgather.calls import prepared as kept
-from dmlgather.directml import OperatorDesc, lower
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
+from tests.dialects.binding import LEVELS, composed
 from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import Array, content
-from tests.directml.writing import legal
 from tests.gpus import NUMBERS
 from tests.onnx.calling import plan, run
+from tests.onnx.described import described
 from tests.onnx.specification import Call, expected
 from tests.onnx.strategies import ROWS, axis_of, bad_indices_call, good_call
+from tests.onnx.wide import drawn
 
 ONNX: Any = dg.onnx
-F, I64 = "float32", "int64"
 
 
 def packed(call: Call) -> Call:
@@ -90,6 +90,7 @@ def test_a_plan_is_refused_as_the_call_is() -> None:
         ONNX.slice.plan([1.0], [0], [1])
 
 
+F = "float32"
 PAIRS = [((3, -4), F), (3, F), ((3, 4), "fl32"), ((3, 4), None), ((3, 4.5), F), ((3, None), F), (("n", 4), F)]
 
 
@@ -104,46 +105,14 @@ def test_device_plays_no_part_in_a_plan() -> None:
     assert ONNX.gather.plan(*arguments, device="cuda:7") == ONNX.gather.plan(*arguments)
 
 
-def described(operator: str, data: list[int], indices: list[int], output: list[int], **fields: Any) -> OperatorDesc:
-    return legal(operator, "float32", "int64", *filter(None, (data, indices, output)), **fields)
-
-
-SAME_AS_DIRECTML: dict[str, tuple[IndexPlan, OperatorDesc]] = {
-    "elements": (
-        ONNX.gather_elements.plan(((4, 5), F), ((4, 3), I64), 1, out_of_bounds="clamp"),
-        described("GATHER_ELEMENTS", [4, 5], [4, 3], [4, 3], Axis=1),
-    ),
-    "tuples in batches": (
-        ONNX.gather_nd.plan(((2, 5, 7), F), ((2, 3, 1), I64), 1, out_of_bounds="clamp"),
-        described(
-            "GATHER_ND1", [2, 5, 7], [2, 3, 1], [2, 3, 7], InputDimensionCount=3, IndicesDimensionCount=3, BatchDimensionCount=1
-        ),
-    ),
-    "window": (
-        ONNX.slice.plan(((9, 8), F), [1, 0], [8, 100], steps=[3, 2], out_of_bounds="clamp"),
-        described(
-            "SLICE1", [9, 8], [], [3, 4], InputWindowOffsets=[1, 0], InputWindowSizes=[7, 8], InputWindowStrides=[3, 2]
-        ),
-    ),
-    "blocks": (
-        ONNX.depth_to_space.plan(((2, 12, 5, 7), F), 2, "CRD", out_of_bounds="clamp"),
-        described("DEPTH_TO_SPACE1", [2, 12, 5, 7], [], [2, 3, 10, 14], BlockSize=2, Order="COLUMN_ROW_DEPTH"),
-    ),
-    "channels": (
-        ONNX.space_to_depth.plan(((2, 3, 10, 14), F), 2, out_of_bounds="clamp"),
-        described("SPACE_TO_DEPTH1", [2, 3, 10, 14], [], [2, 12, 5, 7], BlockSize=2, Order="DEPTH_COLUMN_ROW"),
-    ),
-    "backwards": (
-        ONNX.slice.plan(((9,), F), [-1], [-100], steps=[-1], out_of_bounds="clamp"),
-        described("SLICE1", [9], [], [9], InputWindowOffsets=[0], InputWindowSizes=[9], InputWindowStrides=[-1]),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SAME_AS_DIRECTML)
-def test_a_problem_is_the_same_plan_in_both_dialects(name: str) -> None:
-    ours, desc = SAME_AS_DIRECTML[name]
-    assert canonicalise(ours) == canonicalise(lower(desc))
+@settings(max_examples=200, deadline=None)
+@given(seeds)
+def test_descriptors_compose_to_the_plan_of_the_problem(seed: int) -> None:
+    call = drawn(seed, LEVELS[-1])
+    assume((call.operator, call.version) != ("Gather", 1))  # whose negative indices are out of range
+    found = described(call, LEVELS[-1])
+    assume(not isinstance(found, dg.Report))
+    assert composed(found) == canonicalise(plan(call, out_of_bounds="clamp"))
 
 
 @settings(max_examples=100, deadline=None)
@@ -152,8 +121,8 @@ def test_gather_on_axis_0_is_gather_nd_of_single_components(seed: int) -> None:
     rng = random.Random(seed)
     shape = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 4)))
     indices = tuple(rng.randint(0, 4) for _ in range(rng.randint(0, 3)))
-    gather = ONNX.gather.plan((shape, "int16"), (indices, I64))
-    nd = ONNX.gather_nd.plan((shape, "int16"), ((*indices, 1), I64))
+    gather = ONNX.gather.plan((shape, "int16"), (indices, "int64"))
+    nd = ONNX.gather_nd.plan((shape, "int16"), ((*indices, 1), "int64"))
     assert canonicalise(gather) == canonicalise(nd)
 
 
