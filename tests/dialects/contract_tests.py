@@ -51,7 +51,7 @@ class CallsContract:
             metafunc.parametrize("peer_fault", faults, ids=[fault.title for fault in faults])
 
     @pytest.mark.slow
-    def test_good_calls_give_what_the_live_library_and_the_specification_say(self, row: Any) -> None:
+    def test_good_calls_give_what_library_and_specification_say(self, row: Any) -> None:
         dialect = self.dialect
 
         @settings(max_examples=dialect.examples[0], deadline=None)
@@ -123,7 +123,7 @@ class ExportContract:
     dialect: ClassVar[Exported]
 
     @pytest.mark.slow
-    def test_descriptors_validate_and_give_the_bits_of_the_specification(self) -> None:
+    def test_descriptors_give_the_bits_of_the_specification(self) -> None:
         dialect = self.dialect
 
         @settings(max_examples=dialect.examples, deadline=None)
@@ -150,7 +150,7 @@ class ExportContract:
         check()
 
     @pytest.mark.slow
-    def test_the_lowest_level_is_the_first_that_takes_a_call_and_no_later_one_refuses_it(self) -> None:
+    def test_the_lowest_level_is_the_first_that_takes_a_call(self) -> None:
         dialect = self.dialect
 
         @settings(max_examples=100, deadline=None)

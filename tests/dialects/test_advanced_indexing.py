@@ -72,7 +72,7 @@ def test_expressions_mean_what_they_mean_in_numpy() -> None:
         ((Mask((2, 3), 4), slice(None), IDS), None, None),
     ],
 )
-def test_the_dimensions_of_index_arrays_stand_where_numpy_puts_them(
+def test_dimensions_of_index_arrays_stand_where_numpy_puts_them(
     entries: tuple[Any, ...], shape: tuple[int, ...] | None, in_pytorch: tuple[int, ...] | None
 ) -> None:
     if shape is None:

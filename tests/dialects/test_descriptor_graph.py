@@ -205,7 +205,7 @@ def test_a_resource_that_is_read_as_another_type(tmp_path: Path) -> None:
     assert casts == [Bitcast(np.dtype(np.uint32), (4, 2)), Bitcast(np.dtype(np.float32), (8,))]  # as read, and as printed
 
 
-def test_a_dispatch_whose_result_nothing_shows_or_reads_is_a_result(tmp_path: Path) -> None:
+def test_a_dispatch_that_nothing_shows_or_reads_is_a_result(tmp_path: Path) -> None:
     model = with_slice({"InputTensor": "output"}, (("commands", 2), {"type": "print", "resource": "rows"}))
     graph = checked(check(tmp_path, model))
     assert graph.outputs == ("last",)

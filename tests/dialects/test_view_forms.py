@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.dialects.exporter import LEVELS, Exporter
 from dmlgather.dialects.problem import Problem, TensorType
 from dmlgather.dialects.view_forms import VIEW_FORMS
-from dmlgather.dialects.views import ExpandView, ReshapeView, SliceView, StridedView, TransposeView
-from dmlgather.dialects.windows import Window
+from dmlgather.dialects.views import StridedView, TransposeView
 from dmlgather.plan import overlaps
 from tests import seeds
 from tests.dialects import binding
+from tests.dialects.test_views import some_view
 
 EXPORTER = Exporter(VIEW_FORMS, lambda problem: problem.name)
-
-
-def some_view(rng: random.Random, values: NDArray[Any]) -> tuple[Problem, NDArray[Any]]:
-    """A view of these values, and what NumPy makes of it."""
-    data = TensorType(values.shape, values.dtype)
-    kind = rng.choice((ReshapeView, TransposeView, ExpandView, SliceView, StridedView, StridedView, StridedView))
-    if kind is ReshapeView:
-        return ReshapeView(data, (values.size, 1)), values.reshape(-1, 1)
-    if kind is TransposeView:
-        order = tuple(rng.sample(range(values.ndim), values.ndim))
-        return TransposeView(data, order), values.transpose(order)
-    if kind is ExpandView:
-        shape = (*(rng.randint(1, 3) for _ in range(rng.randint(0, 2))), *(3 if n == 1 else n for n in values.shape))
-        return ExpandView(data, shape), np.broadcast_to(values, shape)
-    if kind is SliceView:
-        slices = [slice(rng.randrange(n), None, rng.choice((1, 2, -1))) for n in values.shape]
-        windows = [Window(part.start, len(range(n)[part]), part.step) for part, n in zip(slices, values.shape, strict=True)]
-        return SliceView(data, tuple(windows)), values[tuple(slices)]
-    while True:
-        sizes = tuple(rng.randint(1, 4) for _ in range(rng.randint(0, 4)))
-        strides = tuple(rng.choice((-3, -1, 0, 1, 1, 2, 4, 6)) for _ in sizes)
-        offset = rng.randint(0, values.size - 1)
-        places = offset + sum(np.indices(sizes)[axis] * step for axis, step in enumerate(strides)) if sizes else np.array(offset)
-        if places.min() >= 0 and places.max() < values.size:
-            return StridedView(data, sizes, strides, offset), values.reshape(-1)[places]
 
 
 def test_forms_give_numpys_bits() -> None:
