@@ -79,9 +79,9 @@ def test_calls_of_one_text_have_their_own_bounds(layers: dict[str, str]) -> None
         assert run(layers["default axes"], CUBES, *bounds, axes=[0]).tolist() == CUBES[first : first + 1].tolist()
 
 
-def test_strides_may_be_absent() -> None:
+def test_strides_and_sizes_may_be_absent() -> None:
     text = layer(
-        3, "StridedSlice", {0: "FP32 5", 1: "I64 1", 2: "I64 1"}, {3: "FP32 -1"}, 'begin_mask="0" end_mask=""', version="opset1"
+        3, "StridedSlice", {0: "FP32 ", 1: "I64 1", 2: "I64 1"}, {3: "FP32 -1"}, 'begin_mask="0" end_mask=""', version="opset1"
     )
     assert run(text, np.arange(5, dtype=np.float32), [2], [4]).tolist() == [2, 3]
 
