@@ -24,17 +24,6 @@ def test_gather_has_the_most_dimensions_of_its_tensors(level: str) -> None:
     becomes(call, level, "GATHER Axis 1, IndexDimensions 2: FLOAT32 [1, 5, 3], INT32 [1, 1, 4] -> FLOAT32 [1, 4, 3]")
 
 
-@pytest.mark.parametrize("level", ["1_0", "2_0", "2_1"])
-def test_before_3_0_gather_has_4_dimensions_and_uint32_indices(level: str) -> None:
-    call = gather(array("float16", 5, 3), positions(5, 2), -2)
-    becomes(call, level, "GATHER Axis 2, IndexDimensions 1: FLOAT16 [1, 1, 5, 3], UINT32 [1, 1, 1, 2] -> FLOAT16 [1, 1, 2, 3]")
-
-
-def test_a_scalar_index_has_no_index_dimensions() -> None:
-    call = gather(array("int8", 4), np.array(-2), 0)
-    becomes(call, "3_0", "GATHER Axis 0, IndexDimensions 0: INT8 [4], INT64 [1] -> INT8 [1]")
-
-
 def test_gather_of_more_dimensions_than_a_level_takes_is_merged() -> None:
     call = gather(array("float32", 2, 2, 1, 3, 2, 2, 3), positions(3, 2, 3, 2), 3)
     becomes(call, "1_0", "GATHER Axis 2, ...1: FLOAT32 [1, 4, 3, 12], UINT32 [1, 1, 1, 12] -> FLOAT32 [1, 4, 12, 12]")
@@ -61,23 +50,10 @@ def test_gather_nd_has_its_batch_in_gather_nd1() -> None:
     becomes(call, "3_0", f"{counts}: INT32 [2, 3, 4, 5], INT64 [1, 2, 6, 2] -> INT32 [1, 2, 6, 5]")
 
 
-def test_before_gather_nd1_there_is_gather_nd() -> None:
-    counts = "GATHER_ND InputDimensionCount 2, IndicesDimensionCount 4"
-    call = nd(array("int32", 3, 4), tuples((2, 2, 3), 3))
-    becomes(call, "2_1", f"{counts}: INT32 [1, 1, 3, 4], UINT32 [2, 2, 3, 1] -> INT32 [2, 2, 3, 4]")
-    becomes(nd(array("int32", 3, 4, 5), tuples((2, 2, 3), 3)), "2_1", "GATHER_ND ... -> INT32 [1, 1, 12, 20]")
-
-
 def test_before_gather_nd1_a_batch_of_one_is_padding() -> None:
     counts = "GATHER_ND InputDimensionCount 2, IndicesDimensionCount 2"
     call = nd(array("int32", 1, 3, 4), tuples((1, 2), 3, 4), 1)
     becomes(call, "2_1", f"{counts}: INT32 [1, 1, 3, 4], UINT32 [1, 1, 2, 2] -> INT32 [1, 1, 1, 2]")
-
-
-def test_a_batch_of_single_positions_is_gather_elements() -> None:
-    call = nd(array("int32", 2, 3, 4, 5), tuples((2, 6), 3), 1)
-    repeated = "UINT32 [1, 2, 6, 20] strides [0, 6, 1, 0]"
-    becomes(call, "2_1", f"GATHER_ELEMENTS Axis 2: INT32 [1, 2, 3, 20], {repeated} -> INT32 [1, 2, 6, 20]")
 
 
 def test_empty_tuples_repeat_data() -> None:
@@ -91,13 +67,6 @@ def test_slice_is_a_window_of_slice1() -> None:
     call = sliced(array("float32", 8, 10), starts=[-2, 1], ends=[-(2**63), 9], axes=[0, -1], steps=[-3, 4])
     window = "InputWindowOffsets [0, 1], InputWindowSizes [7, 5], InputWindowStrides [-3, 4]"
     becomes(call, "3_0", f"SLICE1 DimensionCount 2, {window}: FLOAT32 [8, 10] -> FLOAT32 [3, 2]")
-
-
-@pytest.mark.parametrize("level", ["1_0", "2_0"])
-def test_before_slice1_there_is_slice(level: str) -> None:
-    call = sliced(array("float32", 8, 10), starts=[1], ends=[9], axes=[1], steps=[4])
-    window = "Offsets [0, 0, 0, 1], Sizes [1, 1, 8, 2], Strides [1, 1, 1, 4]"
-    becomes(call, level, f"SLICE DimensionCount 4, {window}: FLOAT32 [1, 1, 8, 10] -> FLOAT32 [1, 1, 8, 2]")
 
 
 @pytest.mark.parametrize("step", [-(2**63), -9, 9, 2**63 - 1])
@@ -119,15 +88,6 @@ def test_a_slice_that_does_not_merge_takes_several_descriptors() -> None:
     becomes(call, "2_1", first, "SLICE1 ...: FLOAT32 [1, 16, 3, 3] -> FLOAT32 [1, 16, 2, 2]")
     becomes(call, "3_0", "SLICE1 ")
     becomes(sliced(array("float32", *[3] * 9), starts=[1] * 9, ends=[3] * 9), "6_4", "SLICE1 ", "SLICE1 ")
-
-
-def test_a_scalar_travels_as_one_element() -> None:
-    becomes(sliced(array("float32"), starts=[], ends=[]), "6_4", "SLICE1 ...: FLOAT32 [1] -> ")
-
-
-def test_slice_1_has_its_bounds_in_attributes() -> None:
-    call = Call("Slice", 1, (array("float32", 4, 5),), {"starts": [1, 0], "ends": [3, -1], "axes": [0, 1]})
-    becomes(call, "6_4", "SLICE1 ...InputWindowOffsets [1, 0], InputWindowSizes [2, 4]")
 
 
 @pytest.mark.parametrize("level", ["2_1", "6_4"])
@@ -155,11 +115,3 @@ def test_types_that_directml_does_not_have_travel_as_their_bits(kind: Any, state
     backwards = sliced(data, starts=[-1], ends=[-5], axes=[0], steps=[-1])
     for call in (gather(data, positions(4, 4), 0), elementwise(data, positions(4, 4, 3)), nd(data, tuples((4,), 4)), backwards):
         becomes(call, level, f"...: {stated}... -> {stated}")
-
-
-def test_complex128_has_a_further_dimension_of_two() -> None:
-    data = array("complex128", 4, 3)
-    becomes(gather(data, positions(4, 2), 0), "4_1", "GATHER ...: UINT64 [4, 3, 2], ")
-    becomes(elementwise(data, positions(4, 2, 3)), "4_1", "GATHER_ELEMENTS ... INT64 [2, 3, 2] strides [3, 1, 0] -> ")
-    becomes(nd(data, tuples((5,), 4, 3)), "4_1", "GATHER_ND1 InputDimensionCount 3, ... -> UINT64 [1, 5, 2]")
-    becomes(sliced(data, starts=[1], ends=[3], axes=[0]), "4_1", "SLICE1 ...InputWindowSizes [2, 3, 2]")
