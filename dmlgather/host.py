@@ -91,7 +91,7 @@ def _cgroup_free_bytes(root: Path) -> Iterator[int]:
         for name in {*controllers.split(",")} & _CGROUP_FILES.keys():
             files = _CGROUP_FILES[name]
             innermost = PurePosixPath(path.lstrip("/"))
-            # A container sees its own group as the root, whatever `path` is.
+            # In a container, the files of its own control group are those of the root, whatever `path` is.
             for group in dict.fromkeys([innermost, *innermost.parents, PurePosixPath()]):
                 folder = root / files.folder / group
                 limit, used = (next(iter(_lines(folder / file)), "") for file in (files.limit, files.used))

@@ -187,7 +187,7 @@ class CupyArrays(Adapter):
         run_at, shape, looks_up, number = call.run_at, call.shape, call.looks_up, call.device.index
         ndarray, current_device = self._functions
 
-        # The function calls no Python function, because each Python frame costs as much as reading an array.
+        # `repeat` calls no Python function, because each Python frame costs as much as reading an array.
         def repeat(arrays: Sequence[Any]) -> Any:
             first, out = arrays[0], arrays[-1]
             if out is None:
@@ -198,7 +198,7 @@ class CupyArrays(Adapter):
         return repeat
 
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
-        # The fast path calls no Python function but `launch`, because each Python frame costs as much as reading an array.
+        # Like `repeat`, the fast path calls no Python function, except `launch`.
         kind, launch = self._functions[0], call.run_at
         expected = tuple(item for array in arrays for item in self.signature(array) or ())
 
@@ -259,7 +259,7 @@ class ExchangedArrays(Adapter):
         view, device = self.view(out)
         interface = getattr(out, "__cuda_array_interface__", None) if device.on_gpu else None
         if interface is not None and interface["data"][1]:
-            raise ValueError("out is read-only; pass a writeable array")  # CuPy's view would be writeable
+            raise ValueError("out is read-only; pass a writeable array")  # CuPy would write through its view
         return view, device
 
     def home(self, array: Any) -> Device:
@@ -317,7 +317,7 @@ class ExchangedArrays(Adapter):
         interface = array.__cuda_array_interface__
         runtime, pointer = cupy.cuda.runtime, interface["data"][0]
         device = Device("cuda", runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice())
-        with device.current():  # on another GPU, CuPy would copy the array there
+        with device.current():  # CuPy would copy the array if another GPU were current
             view = cupy.asarray(_WithoutStream(array, {**interface, "stream": None}))
             self.order(array, view, device.index)
         return view, device

@@ -121,7 +121,7 @@ def move(array: Any, source: Device, target: Device) -> Any:
     except ValueError as error:
         raise no_type(array.dtype, error) from None
     except RuntimeError as error:
-        if "captur" in str(error).lower():  # in errors of CuPy and of CUDA about a graph capture
+        if "captur" in str(error).lower():  # CuPy's and CUDA's errors about a graph capture contain this
             raise _no_copy(source, target) from error
         raise
 
@@ -166,7 +166,7 @@ def together(arrays: Sequence[Any], memory: Device) -> tuple[list[Any], Device]:
 def _captures(device: Device) -> bool:
     try:
         return streams.is_capturing(device.index, streams.current(device.index))
-    except RuntimeError:  # as for the legacy stream while any other stream is captured
+    except RuntimeError:  # CUDA raises for the legacy stream while another stream is captured
         return True
 
 

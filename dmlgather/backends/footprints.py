@@ -94,7 +94,7 @@ class Footprint:
                 array = array.view(np.uint8)[: extent * self.dtype.itemsize].view(self.dtype)
             return array[:extent]  # type: ignore[no-any-return]
         low = array[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in array.strides)]
-        if not array.dtype.hasobject:  # as_strided needs the type's letter, which float8_e5m2 does not have
+        if not array.dtype.hasobject:  # as_strided needs a type code of NumPy, and float8_e5m2 has none
             low = low.view(f"V{array.itemsize}")
         flat = np.lib.stride_tricks.as_strided(low, (extent,), (array.itemsize,), writeable=array.flags.writeable)
         return np.asarray(flat).view(array.dtype)

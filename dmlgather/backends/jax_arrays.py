@@ -77,7 +77,7 @@ class JaxArrays(ExchangedArrays):
     def output_view(self, out: Any) -> tuple[Any, Device]:
         view, device = self.view(out)
         if device.on_gpu:
-            raise ValueError("out is read-only; pass a writeable array")  # CuPy's view would be writeable
+            raise ValueError("out is read-only; pass a writeable array")  # CuPy would write through its view
         return view, device
 
     def home(self, array: Any) -> Device:

@@ -131,7 +131,7 @@ class HostCall(PreparedCall):
     ) -> None:
         super().__init__(device, program, plan, inputs, out)
         footprints = (*inputs, out)
-        # The engine's function of addresses; None if the reference backend or NumPy runs, and for elements that hold references.
+        # The engine's function of addresses. None if NumPy or the reference backend runs, or if elements hold references.
         references = any(footprint.dtype.hasobject for footprint in footprints)
         self._launch = None if references else program.launch
         self._fast_path: FastPath | None = None

@@ -197,7 +197,7 @@ class TorchTensors(ExchangedArrays):
                 return on_views(
                     *[None if type(tensor) is not kind or (view := tensor.numpy()).flags.owndata else view for tensor in tensors]
                 )
-            except (RuntimeError, TypeError):  # not in host memory, with history, conjugate, with a type unknown to NumPy, …
+            except (RuntimeError, TypeError):  # a tensor on a GPU, with history, of a type that NumPy lacks, …
                 return False
 
         return run

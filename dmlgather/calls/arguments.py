@@ -62,7 +62,7 @@ def _fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     with np.errstate(all="ignore"):
         stored = scalar.astype(dtype)
     # Compare Python numbers, because NumPy would compare a float with a large integer as floats.
-    exact = dtype.kind == "b" or dtype.name.startswith(("int", "uint"))  # the kind of ml_dtypes' int4 is "V"
+    exact = dtype.kind == "b" or dtype.name.startswith(("int", "uint"))  # int4 of ml_dtypes has kind "V", so use names
     lost = stored.item() != scalar.item() if exact else np.isfinite(scalar) and not np.isfinite(stored)
     if lost:
         raise ValueError(f"Fill value {value!r} cannot be stored as {dtype}: it would become {stored.item()!r}")
@@ -217,7 +217,7 @@ class CallOutput:
                 self._adopted, self.home = arrays.adopt_output(out)
             except TypeError as error:
                 raise TypeError(f"out: {error}") from None
-        self.array = arrays.move(self._adopted, self.home, self._memory)  # gaps between elements keep their bytes
+        self.array = arrays.move(self._adopted, self.home, self._memory)  # a copied `out` keeps the bytes between its elements
         if self.array.dtype.kind in STRING_KINDS:
             self.array = self.array.astype(object, copy=False)
         if self.array is not self._adopted:

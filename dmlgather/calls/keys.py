@@ -41,7 +41,7 @@ def read_call(
     `signature`: function that returns an array's signature, or None.
     """
     items: list[Any] = []
-    last = len(inputs) - 1  # the key of `out` must say if the array is writeable
+    last = len(inputs) - 1  # the number of `out`, whose key must say if the array is writeable
     places: Iterable[tuple[int | str, Any]] = (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args)
     for place, value in places:
         if type(place) is str:

@@ -72,7 +72,7 @@ def _handle_interrupts() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-        # Registered first, this runs last. With Python's default handler, which follows, Ctrl-C would change the exit code.
+        # Registered first, this runs last. Python would then restore its handler, and Ctrl-C would change the exit code.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 

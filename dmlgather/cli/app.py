@@ -161,7 +161,7 @@ def _holders(error: UsageError) -> str:
         return ""
     holders = [name for name in SUBCOMMANDS if option in _options_of(name)]
     if holders:
-        error.possibilities = None  # options of this subcommand with similar letters
+        error.possibilities = None  # do not suggest similar options of this subcommand
     return f"; it is an option of {alternatives(holders)}" if holders else ""
 
 

@@ -143,7 +143,7 @@ def stacked_type(entries: Sequence[Entry]) -> TensorType:
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
-            shapes.append((entry.count,))  # a mask of shape () has this shape, too, but no index array
+            shapes.append((entry.count,))  # a mask of shape () is broadcast, too, but has no index array
             dtypes += [POSITIONS] * len(entry.shape)
         elif isinstance(entry, TensorType):
             shapes.append(entry.shape)

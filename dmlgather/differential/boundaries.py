@@ -87,7 +87,7 @@ def _classes(reads: Sequence[tuple[Bounds, NDArray[np.int64]]], count: int) -> I
     `reads`: for each lookup, its bounds and the positions of the indices that it reads.
     """
     class_of = np.zeros(count, np.int64)
-    for number, (_, elements) in enumerate(reads):  # each lookup splits the classes into elements that it reads and others
+    for number, (_, elements) in enumerate(reads):  # split each class: elements that this lookup reads, and others
         is_read = np.zeros(count, np.int64)
         is_read[elements] = 1
         class_of = np.unique(2 * class_of + is_read, return_inverse=True)[1].reshape(-1) if number else is_read

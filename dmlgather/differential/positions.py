@@ -84,7 +84,7 @@ class Positions:
         self.end = end
         self.radix = min((radix(tensor.dtype) for tensor in types.values()), default=_STRING_RADIX)
         self.digits = 1
-        # Example: radix 256, end 65,536: 3 digits, so that no number has the digits 255, 255, which may be those of a fill value.
+        # Example: 2 digits suffice for radix 256 and end 65,536. But 255, 255 may be a fill value, so use 3 digits.
         while self.radix**self.digits <= end:
             self.digits += 1
 

@@ -63,7 +63,7 @@ class IndexRange:
         low = max(-min(bounds.wrap for bounds in index_class.bounds), smallest)
         high = max(min(min(bounds.limit for bounds in index_class.bounds) - 1, largest), low)
         edges_by_lookup = [bounds.edges(dtype) for bounds in sorted(index_class.bounds) for dtype in types]
-        # take the first edges of all lookups, then all second edges, … because the first edges expose most faults
+        # First take each lookup's first edge, then each second edge, … because first edges expose most faults.
         edges = dict.fromkeys(edge for rank in zip_longest(*edges_by_lookup) for edge in rank if edge is not None)
         in_types = [edge for edge in edges if smallest <= edge <= largest]
         raising = tuple(edge for edge in in_types if any(_raises(bounds, edge) for bounds in index_class.bounds))

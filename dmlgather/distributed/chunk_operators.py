@@ -92,7 +92,7 @@ def check_type(chunk: Any, dtype: np.dtype[Any]) -> None:
 def _gathered(array: Any, device: Device, axis: int, rows: Any, fill: bytes | None) -> Any:
     """Gather rows of a NumPy or CuPy array that is not empty. Return the elements as words (`word_of`)."""
     word, parts = word_of(array.dtype)
-    # As a float, some fill bytes would be refused by Fill; unsigned integers take any bytes.
+    # Fill takes any bytes as an unsigned integer, but refuses some as a float.
     source = as_words(array, word if fill is None else np.dtype(f"u{word.itemsize}"), parts)
     fill_words = [fill[start : start + word.itemsize] for start in range(0, len(fill), word.itemsize)] if fill else [b""]
     if len(set(fill_words)) == 1:

@@ -147,7 +147,7 @@ class _GatherGraph:
                         grid_index = (*block.grid_index, *replace_axis(column.grid_index, self.axis, chunk))
                         own[chunk] = self.add("pick", grid_index, function, pieces[chunk], self.axis, *rows)
                 function, lookup = block.output
-                # A scheduler without a GPU cannot hold a CuPy array, so tasks that have pieces get no example array.
+                # A task with rows to place gets no example array, because a scheduler without a GPU cannot hold a CuPy array.
                 like = None if own and function is tasks.place_rows else self.meta
                 shape = replace_axis(column.shape, self.axis, *block.shape)
                 output = tasks.OutputChunk(self.axis, shape, like, self.fill)

@@ -156,7 +156,7 @@ class ChunkedGather:
         """Return the end of a MemoryLimitError's message. Recommend smaller chunks if they halve the bytes loaded."""
         sizes = self.chunks[self.axis]
         rows = max((sizes[chunk] for group in routing.groups for chunk in group.rows), default=0)
-        smaller_rows = max(limit // (8 * self.threads) // self.row, 1)  # chunks and their rows then need a quarter of the limit
+        smaller_rows = max(limit // (8 * self.threads) // self.row, 1)  # chunks and rows then need a quarter of the limit
         as_it_is = self._remedy(limit, rows)
         rechunked = self._remedy(limit, smaller_rows, rechunk=True) if smaller_rows < rows else None
         if as_it_is is None and rechunked is None:
@@ -171,7 +171,7 @@ class ChunkedGather:
             chunks = f"chunks of at most {largest} bytes, {counted(smaller_rows, 'row')} along axis {self.axis}"
             remedies.append((rechunked, f"{chunks}, with {rechunked.sizes} ({rechunked.cost})"))
             how = f". Chunks are made smaller by {SMALLER_CHUNKS.format(largest)}"
-        # Present chunks are left out if only smaller chunks also meet the limit in compute().
+        # Do not recommend the present chunks if compute() meets the limit only with smaller ones.
         only_smaller = bool(remedies) and self.local and remedies[0][0].compute_bytes <= limit
         if as_it_is is not None and not (only_smaller and as_it_is.compute_bytes > limit):
             remedies.append((as_it_is, f"{as_it_is.sizes} {'with the present chunks ' * bool(remedies)}({as_it_is.cost})"))
@@ -186,7 +186,7 @@ class ChunkedGather:
 
         `rechunk`: True if the table must first get chunks of `chunk_rows` rows.
         """
-        # In this process, `compute` also holds the result and the graph, whose size is known only afterwards: try two guesses.
+        # In this process, `compute` also holds the result and the graph. The graph's size is not known yet: guess twice.
         beside_result = limit - self.output_bytes - KEPT_BYTES if self.local else limit
         remedy = None
         for room in (beside_result * 9 // 10, beside_result // 2, limit):

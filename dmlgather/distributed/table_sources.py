@@ -100,7 +100,7 @@ class _ResultArray(da.Array):  # type: ignore[misc] # dask's classes are Any to 
 
 @synchronised
 def _concatenate(chunks: Any, concatenate: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    give_memory_back()  # the result exists twice now
+    give_memory_back()  # during the concatenation, the result exists twice
     return concatenate(chunks, *arguments)
 
 

@@ -95,7 +95,7 @@ def overlap(memory: Device, one: Any, other: Any) -> bool:
     """Return True if two arrays share bytes, or if NumPy's overlap solver gives up."""
     try:
         footprints = [logical("", signature_on(memory, array)) for array in (one, other)]
-    except ValueError:  # strides that are no multiple of the element size, which arrays on a GPU do not have
+    except ValueError:  # a stride is no multiple of the element size; this does not occur on a GPU
         return np.may_share_memory(one, other)
     pointers = [array.data.ptr if memory.on_gpu else address_of(array) for array in (one, other)]
     return share_memory(footprints[0], pointers[0], footprints[1], pointers[1])

@@ -60,7 +60,7 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
         key = [array_signature]
     else:
         return None
-    for item in items:  # what each kind of entry adds to the key starts with a different type, so different calls differ
+    for item in items:  # each kind of entry starts its part of the key with another type, so keys of different calls differ
         kind = type(item)
         if kind is _NDARRAY:
             key += (item.dtype, item.shape, item.strides)

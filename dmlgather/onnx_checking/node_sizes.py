@@ -45,7 +45,7 @@ def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number:
     """Return the node as a problem with inputs of these shapes. TypeError or ValueError for an ill-formed node."""
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
-    typed = shapes.keys() >= node.arrays.keys()  # otherwise bounds may have symbols without a value
+    typed = shapes.keys() >= node.arrays.keys()  # if an array has no shape, symbols in bounds may have no value
     for role, value in node.roles.items():
         is_array = role in node.arrays
         if is_array and role not in shapes and value.type.kind is not None:

@@ -68,7 +68,7 @@ def _simplified(plan: IndexPlan, widest: int) -> IndexPlan:
             index_offsets = [offset + last * step for offset, step in zip(index_offsets, dim.index_strides, strict=True)]
             dims[position] = dim.reversed()
     dims = _merge(sorted(dims, key=lambda dim: -dim.out_stride))
-    in_reach, index_reach = plan.in_reach, plan.index_reach  # `dims` reaches the same addresses
+    in_reach, index_reach = plan.in_reach, plan.index_reach  # `dims` would give the same addresses
     out_end = out_offset + sum([(dim.size - 1) * dim.out_stride for dim in dims]) + 1
     steps = [in_offset, out_offset, *[lookup.in_stride for lookup in plan.lookups]]
     dims, factor = _widen(dims, steps, widest // plan.element_bytes, reads=in_reach is not None)

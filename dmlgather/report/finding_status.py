@@ -191,7 +191,7 @@ def _cause(findings: Sequence[ReportedFinding], numbers: Sequence[int]) -> Cause
 
 def _cause_key(finding: ReportedFinding) -> Hashable:
     texts = [finding.expected, finding.got, finding.remedy]
-    if finding.code in UNKNOWN:  # the path is left out: one input of the model may decide several inputs of a node
+    if finding.code in UNKNOWN:  # without the path, because one input of the model may decide several inputs of a node
         path, inputs = "", tuple(_DECIDES.findall(f"{finding.got} {finding.remedy}"))
     else:
         path, inputs = finding.path, ()

@@ -62,7 +62,8 @@ TYPES = {
 
 _TAGS = [
     getattr(torch.Tag, name)
-    for name in ("pt2_compliant_tag", "flexible_layout", "cudagraph_unsafe")  # inputs may have any strides; calls may synchronise
+    # flexible_layout: inputs may have any strides. cudagraph_unsafe: calls may synchronise.
+    for name in ("pt2_compliant_tag", "flexible_layout", "cudagraph_unsafe")
     if hasattr(torch.Tag, name)  # the last is new in PyTorch 2.9
 ]
 

@@ -104,7 +104,7 @@ class _AxisAssignment:
             return None
         for dim in range(len(sizes)):
             if sizes[dim] == 1 and self.access.strides[dim]:
-                self._assign_dim(dim)  # optional: a dimension of size 1 without an axis is added by a reshape
+                self._assign_dim(dim)  # may fail: a reshape adds dimensions of size 1 without an axis
         fixed = [Window(start, 1, 1) for start in self.starts]
         windows = [self.windows.get(axis, window) for axis, window in enumerate(fixed)]
         if any(not size and window.count for size, window in zip(self.shape, windows, strict=True)):

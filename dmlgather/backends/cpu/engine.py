@@ -48,7 +48,7 @@ class Engine:
         pointer, number = ctypes.c_void_p, ctypes.c_int64
 
         def function(name: str, result: Any, *arguments: Any, of: ctypes.CDLL = releasing) -> Any:
-            new: Any = of[f"dmlgather_{name}"]  # a new object each time, with its own types
+            new: Any = of[f"dmlgather_{name}"]  # unlike an attribute of `of`, a new object each time
             new.restype, new.argtypes = result, arguments or None
             return new
 
@@ -87,7 +87,8 @@ class EngineProgram:
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
         self._engine, self._handle, self._raises = engine, handle, plan.out_of_bounds is OutOfBounds.RAISE
-        self._small = max(prod(plan.shape) * plan.element_bytes, plan.index_extent) <= SMALL  # RAISE may check without output
+        # RAISE also checks the indices of empty outputs.
+        self._small = max(prod(plan.shape) * plan.element_bytes, plan.index_extent) <= SMALL
         self.launch: Callable[[int, int, int], int] = partial(engine.run[self._small], handle)
 
     def bind(self, data: NDArray[Any], indices: NDArray[Any] | None, out: NDArray[Any]) -> Callable[[], int | None]:
@@ -117,7 +118,7 @@ class EngineProgram:
             record = _FastPathRecord(array("q", words))
         except OverflowError:  # a stated stride does not fit 64 bits; no array has this stride
             return None
-        # The C code compares data types by id, so the data types are kept alive. The engine owns the method, so it is kept, too.
+        # Keep the data types, because the C code compares their ids. Keep the engine, because it owns the method.
         record.owners = self._engine, self._handle, [dtype for dtype, *_ in arrays]
         return self._engine.fast_path(record)
 

@@ -119,7 +119,7 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
     target = geometry.target(buffers.out, item)
     origin, window = geometry.window(buffers.data, item)
     fill = geometry.fill_item(item) if geometry.fill else None
-    # take() would copy a strided window completely, and likewise an output that is not contiguous.
+    # take() would copy a whole window that is strided, or a whole output that is not contiguous.
     plain = window.flags.c_contiguous and not item.hasobject
 
     def move(box: Box, resolved: Resolved) -> None:

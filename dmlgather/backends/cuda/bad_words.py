@@ -85,7 +85,7 @@ class BadWords:
             else:
                 self._of.move_to_end(key)
             self._last = key, word
-        del dropped  # outside the lock: the word becomes free here, unless an outcome still holds it
+        del dropped  # outside the lock, because this frees the word unless an outcome holds it
         return word
 
     def _new(self) -> BadWord:

@@ -90,7 +90,7 @@ def _reversed(work: Work, target: LaunchTarget) -> Launch | None:
     if work.lookups or (inner.out_step, inner.in_step) != (size, -size) or target.alignment < VECTOR or size == VECTOR:
         return None
     lanes = VECTOR // size
-    in_offset = work.in_offset - (VECTOR - size)  # a vector's lowest input byte belongs to its last element
+    in_offset = work.in_offset - (VECTOR - size)  # in the input, a vector's last element comes first
     steps = [step for dim in work.dims[1:] for step in (dim.in_step, dim.out_step)]
     if inner.size % lanes or any(at % VECTOR for at in (in_offset, work.out_offset, *steps)):
         return None

@@ -44,9 +44,9 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
     walkers, rounds = BLOCK if form.full else 0, [(places, ordered, moved)]
     if walking is not None:
         walkers, steps = int(np.count_nonzero(walking)), [form.walked.out_step, form.walked.in_step, *form.walked.index_steps]
-        skipped = ~walking * (moved - 1)  # a thread that does not walk has an element after all chunks
+        skipped = ~walking * (moved - 1)  # the element of a thread that does not walk lies after all chunks
         rounds = [(places + np.multiply.outer(steps, skipped), ordered, 1)]
-        if walkers:  # after the first step, give idle threads the address of a walking thread, so that they add no sectors
+        if walkers:  # later, idle threads get the address of a walking thread, and so add no sectors
             one = int(walking.argmax())
             rounds.append((np.where(walking, rounds[0][0], rounds[0][0][:, one : one + 1]), [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)
@@ -137,7 +137,7 @@ def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDAr
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
     begin = [work.out_offset, work.in_offset, *[lookup.offset for lookup in work.lookups]]
-    before: list[int] = []  # size * step of the previous dimension, which a carry subtracts
+    before: list[int] = []  # size * step of the previous dimension: a carry subtracts it
     numbers = _THREADS if most == BLOCK - 1 else np.minimum(_THREADS, most)
     columns, factors = [_ONES], [begin]
     moves: list[tuple[list[int], int]] = []

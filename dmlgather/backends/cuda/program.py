@@ -107,7 +107,7 @@ class CudaProgram:
         return self._first_bad_of(word, data, indices, out, stream)
 
     def _first_bad_of(self, word: _OwnWord, data: int, indices: int, out: int, stream: int) -> int | None:
-        self.thread.word = None  # set again if the call meets no bad index and no error
+        self.thread.word = None  # a word is not used again after a bad index or an error
         try:
             for launch in self._thread_launchers():
                 launch(data, indices, out, word.address, stream)

@@ -20,9 +20,8 @@ from dmlgather.backends.cuda.launch_form import THREADS_PER_MULTIPROCESSOR
 from dmlgather.backends.cuda.variants import BLOCK, LONG_BLOCK, RESIDENT, VECTOR, KernelKind, Variant
 from dmlgather.backends.cuda.work import Work
 
-# A cost is a number of cycles of a multiprocessor per row. Like the costs of `cost.py`, it is a sum of terms: for loaded and
-# stored sectors, cache lines, instructions, and passes through the banks of shared memory. Indices are assumed to be random.
-# docs/kernels.md ("staged") has the evidence.
+# A cost is the cycles of a multiprocessor per row: a sum for sectors, cache lines, instructions, and passes through the banks
+# of shared memory. Indices are assumed to be random. docs/kernels.md ("staged") has the evidence.
 
 BANK_PASSES = 3.5
 """Average number of rounds in which shared memory serves 32 random words. A bank serves one word per round."""
@@ -183,7 +182,7 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
     at_once, share = BLOCK // team, team * variant.unroll
     groups, parts = -(-gather.rows // at_once), -(-gather.columns // share)
     fitting = (target.shared_bytes + RESERVED_SHARED) // (at_once * slot + RESERVED_SHARED)
-    # Make the number of blocks about a multiple of `resident`, so that no few blocks run alone at the end.
+    # Make the number of blocks about a multiple of `resident`. Otherwise a few blocks run alone at the end.
     resident = max(1, min(RESIDENT, fitting) * target.multiprocessors)
     waves = -(-groups * parts // (resident * MOST_STEPS))
     steps = -(-groups * parts // (resident * waves))

@@ -54,7 +54,7 @@ def tile_launch(work: Work, target: LaunchTarget) -> Launch | None:
             squares = _SQUARES.get(kernel)
             if squares and squares.store_bytes <= target.alignment and tiling.are_squares(squares):
                 kernel, cost = squares, tiling.cost(squares, target.multiprocessors)
-            # Without tiles, would each thread of a warp load a sector of its own? Then tiles are used whatever they cost.
+            # If each thread of a warp would load a sector of its own without tiles, tiles are used whatever they cost.
             apart = inner.size >= WARP and abs(inner.in_step) >= SECTOR and len(whole) - tiling.sizes.count(1) > 1
             if (waiting := idle(tiling.tiles, target.multiprocessors)) > 1 and not apart:
                 cost = tiling.cost(kernel, target.multiprocessors, waiting)
@@ -161,7 +161,7 @@ class Tiling(NamedTuple):
         if any(aligned % unit for aligned in self.aligned):
             return False
         edge, (along, across) = unit // variant.element_bytes, self._fastest
-        # Different requests store the elements of a square that are adjacent in the input.
+        # Elements of a square that are adjacent in the input are stored by different requests.
         stored, _ = self.sides[1].spread(self.sizes, along)
         shorter = stored % LINE and stored < self.sides[1].spread(self.sizes)[0]
         if along == across or self.sides[0].steps[along] < 0 or shorter:
@@ -282,7 +282,7 @@ def _room_shift(form: TileForm, unit: int) -> int:
         place += (number - rest * dim.size) * dim.place
         number = rest
     rows = (place + number * form.store[-1].place) // unit
-    # One row per shift; in a row, the bank of each read, plus a multiple of `lanes` that numbers the request.
+    # Each row belongs to one shift. It has the bank of each read, plus a multiple of `lanes` for the read's request.
     banks = (rows + (rows >> _ROOM_SHIFTS - (unit.bit_length() - 1)) & lanes - 1) + (_THREADS[: len(rows)] & -lanes) + _COUNTED
     passes = np.bincount(banks.ravel(), minlength=_COUNTED.size * BLOCK).reshape(_COUNTED.size, -1, lanes).max(axis=2).sum(axis=1)
     return int(_ROOM_SHIFTS[passes.argmin(), 0])

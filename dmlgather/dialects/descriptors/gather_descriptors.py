@@ -75,7 +75,7 @@ def gather_nd(data: View, indices: View, output: View, batch: int, level: Featur
     if not fits(operator, level, data, indices, output):
         data, indices, output, batch = _merged_nd(data, indices, output, batch)
     tensors = tensor_descs(operator, level, data, output, indices)
-    # GATHER_ND has no BatchDimensionCount. Here its batch dimensions have size 1: they are leading 1s, which are not counted.
+    # GATHER_ND has no BatchDimensionCount. Its batch dimensions have size 1 here, so its counts leave them out.
     uncounted = batch if operator is GATHER_ND else 0
     counts = {"input_dimension_count": data.rank - uncounted, "indices_dimension_count": indices.rank - uncounted}
     if operator is GATHER_ND:
@@ -127,7 +127,7 @@ def _batched_elements(data: View, indices: View, output: View, batch: int, level
             remedy="add the batch's coordinates to the tuples",
             newer=True,
         )
-    # GATHER_ELEMENTS needs one dimension i… between b… and trail…. If there is none, add a dimension of size 1.
+    # GATHER_ELEMENTS needs one dimension of indices behind the batch dimensions. If there is none, add one of size 1.
     unit_dims = (Dim(1, 0),) * (1 - positions)
     trail = data.dims[batch + 1 :]
     return gather_elements(

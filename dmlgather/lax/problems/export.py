@@ -93,7 +93,7 @@ class _GatherDims:
             for axis in problem.windowed
             if sizes[axis] > 1
         }
-        # Trailing components that can only be 0 are left out. A View of the indices starts at component 0, so others stay.
+        # Leave out trailing components that can only be 0. Leading ones stay, because a View starts at component 0.
         count = max((number + 1 for number, limit in enumerate(starts) if limit > 1), default=0)
         self.axes = problem.lookup_axes[:count]
         self.indexed = [self.data.dims[axis] if limit > 1 else Dim(1, 0) for axis, limit in zip(self.axes, starts, strict=False)]

@@ -102,7 +102,7 @@ def _small(type_: PartialType) -> tuple[int, ...] | None:
 def _moved(call: KnownNode) -> list[Value] | Unknown:
     """Run the operator on positions in `pool` that stand for elements. Position 0 stands for the 0 with which Pad fills."""
     inputs = entry_of(call.node).moves
-    # Concat of [N, 3] and [7]: `pool` is [0, N, 3, 7]. The operator joins [1, 2] and [3]. Its output [1, 2, 3] means [N, 3, 7].
+    # Example: Concat of [N, 3] and [7] has the pool [0, N, 3, 7]. Joining positions [1, 2] and [3] gives [N, 3, 7].
     pool: list[Element] = [0]
     positions: list[Value | None] = []
     for number, (type_, value) in enumerate(zip(call.types, call.values, strict=True)):

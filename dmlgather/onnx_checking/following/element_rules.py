@@ -50,7 +50,7 @@ def power(compute: Arithmetic, base: Any, exponent: Any) -> Any:
     return Unknown("a power of a size that is not known")
 
 
-# Rules for the whole output of a node whose inputs have names of sizes.
+# Rules for the whole output of a node whose inputs contain symbolic sizes.
 
 
 def reduction(operation: str) -> Callable[[KnownNode], Value | None]:

@@ -295,7 +295,7 @@ def why_ignored(tensor: TensorProto) -> Unknown | None:
     if len(tensor.dims) > MOST_DIMENSIONS:
         return Unknown(f"a constant of {len(tensor.dims)} dimensions")
     if min(tensor.dims, default=0) < 0 or math.prod(size or 1 for size in tensor.dims) > sys.maxsize:
-        # NumPy replaces a size of -1, and runs out of memory at others.
+        # With such sizes, NumPy would compute another shape or run out of memory.
         return Unknown("a damaged constant: no array has its shape")
     if element_count(tensor) > KEPT_ELEMENTS:
         return Unknown(f"a constant of {element_count(tensor)} elements")

@@ -135,7 +135,7 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
-    # Clamping makes the end a minimum and the start a maximum. min(a, b) - max(c, d) = min(a - c, a - d, b - c, b - d).
+    # A clamped end is min(a, b), and a clamped start is max(c, d). Their difference is min(a - c, a - d, b - c, b - d).
     starts = [first.size] if first.counts_back is False else [0, first.size]
     ends = [last.size] if last.counts_back else [size, last.size]
     distances = [_folded(call, "minimum", [call.size("subtract", upper, lower) for lower in starts]) for upper in ends]

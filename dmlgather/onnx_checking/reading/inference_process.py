@@ -100,7 +100,7 @@ class _InferenceProcess:
         self.owner, self._late = os.getpid(), False
         self._process = start_python(inference_server.__file__, errors=subprocess.DEVNULL)
         try:
-            self._process.stdout.read(1)  # type: ignore[union-attr] # piped; once onnx is imported
+            self._process.stdout.read(1)  # type: ignore[union-attr] # a pipe; waits until onnx is imported
         except OSError:  # it ended; the first request reports that
             pass
         except BaseException:  # Ctrl-C: nothing else can end it yet
@@ -119,7 +119,7 @@ class _InferenceProcess:
         limit = threading.Timer(WAIT * limits.seconds, self._end_late)
         limit.daemon = True  # Ctrl-C may prevent its cancellation
         try:
-            if request.kind == GRAPH or not TIMER_SIGNAL:  # for a node, the process's own timer suffices, which costs less
+            if request.kind == GRAPH or not TIMER_SIGNAL:  # for a node, the process's own timer suffices, and costs less
                 limit.start()
             outcome, took, answer = self._answer(request.packed(limits))
         except (OSError, EOFError):

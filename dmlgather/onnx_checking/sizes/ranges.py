@@ -153,7 +153,7 @@ def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
         return LinearBounds(math.floor(operand.low), math.floor(operand.high), operand.factors)
     low, high = map(math.floor, operand.ends(ranges))
     most_less: Number = 1
-    if operand.low == operand.high:  # N/2 + 1/3 has multiples of 1/6, so rounding subtracts at most 5/6
+    if operand.low == operand.high:  # values of N/2 + 1/3 are multiples of 1/6, so rounding subtracts at most 5/6
         most_less -= Fraction(1, math.lcm(*(each.denominator for each in (operand.low, *operand.factors.values()))))
     if high - low <= most_less:
         return LinearBounds(low, high)

@@ -146,7 +146,7 @@ class _Search:
         """Return trials for all cases that DirectML may treat differently. Each trial covers as many new cases as possible."""
         trials: list[dict[str, int]] = []
         sizes, units = self.node.sizes, {size: self.node.units.get(size, 1) for size in self.node.dimensions}
-        # Sizes of several elements or blocks, and of one. The smallest values of symbols need not give the latter.
+        # Try sizes of several elements or blocks, and of one. The smallest values of the symbols may give more than one.
         several = [constraint_on(sizes, size, partial(le, 2 * unit), 2 * unit) for size, unit in units.items()]
         single = [constraint_on(sizes, size, partial(ge, unit), unit) for size, unit in units.items()]
         wanted = [*several, *chain.from_iterable(axis.constraints(sizes) for axis in self.node.axes)]
@@ -171,8 +171,8 @@ class _Search:
 
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:
         of_size = constraint_on(self.node.sizes, size, lambda value: value % unit == 0, unit, 2 * unit, 3 * unit)
-        # The search tries the values from value - 1 to value + 2 of each crossing. So crossings at every third value try `unit`
-        # consecutive values of each symbol, and one of these is a multiple of the unit.
+        # One of `unit` consecutive values is a multiple of the unit. Crossings at every third value suffice, because the search
+        # tries the values from value - 1 to value + 2 of each crossing.
         values = range(1, min(unit, MOST_UNIT) + 1, 3)
         of_symbols = (Crossing((symbol,), (), value) for symbol in sorted(of_size.symbols) for value in values)
         return replace(of_size, crossings=(*of_size.crossings, *of_symbols))
