@@ -136,7 +136,7 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 
     `whole`: the sizes of the work. `sides`: the strides of the input, then the strides of the output.
     """
-    # By dimension, the number of elements that fill whole sectors. 0 forbids a cut, because only one side moves along it.
+    # By dimension: the number of elements that fill whole sectors; 0 forbids a cut, if only one side moves along the dimension.
     pairs = zip(sides[0].steps, sides[1].steps, strict=True)
     sectors = [SECTOR // gcd(SECTOR, *pair) if all(pair) else 0 for pair in pairs]
     return dict.fromkeys(

@@ -107,7 +107,7 @@ def _dimension_count(case: TensorCase) -> Iterator[Fault]:
     missing = row.dimension_counts[0] - rank
     sizes = "sizes of 1" if case.tensor.strides is None else "sizes of 1 and strides of 0"
     padding = f"prepend {sizes} in all tensors ({braces((1,) * missing + case.tensor.sizes)} here)" if missing > 0 else ""
-    # Axis and the arrays of a slice refer to InputTensor's dimensions, so they change with them.
+    # Axis and the arrays of a slice refer to InputTensor's dimensions, so prepended sizes change them.
     padding += _moved_fields(case.desc, row.dimension_counts[0] - case.desc.tensor("input_tensor").rank) if padding else ""
     newer = f"use feature level {accepting.level} or newer" if accepting else ""
     remedies = [remedy for remedy in (padding, newer) if remedy]

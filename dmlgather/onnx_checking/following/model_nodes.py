@@ -250,7 +250,7 @@ class _Visitor:
 
     def _graph(self, graph: GraphProto, path: str, scope: Scope, opsets: Mapping[str, int]) -> None:
         called = self.unreached != UNCALLED
-        if repeated := _repeated(node.name for node in graph.node if node.op_type != "Constant"):  # they become initializers
+        if repeated := _repeated(node.name for node in graph.node if node.op_type != "Constant"):  # Constants become initializers
             self.contents.repeated_names.append(RepeatedNames(path, repeated, called))
         given = {value.name for value in (*graph.input, *graph.initializer)}
         if redefined := _repeated((*given, *(name for node in graph.node for name in node.output))):
