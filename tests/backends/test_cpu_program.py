@@ -48,7 +48,7 @@ def test_the_engine_runs_every_plan_of_plain_elements() -> None:
     assert not out.any()
 
 
-def test_numpy_runs_elements_that_hold_references_even_beside_the_engine() -> None:
+def test_numpy_runs_elements_that_hold_references() -> None:
     recording: Any = RecordingEngine()
     out = np.zeros(6, object)
     things = np.array([object() for _ in range(8)], object)

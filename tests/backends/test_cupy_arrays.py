@@ -102,7 +102,7 @@ def test_types_that_cupy_lacks_are_refused_with_a_remedy(code: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.int4, "M8[s]"], ids=lambda dtype: np.dtype(dtype).name)
-def test_copies_of_types_that_cupy_lacks_are_refused_with_a_remedy(dtype: Any) -> None:
+def test_copies_of_types_that_cupy_lacks_are_refused(dtype: Any) -> None:
     with pytest.raises(
         TypeError, match=rf"^CuPy has no type for {re.escape(str(np.dtype(dtype)))} \(.*\): pass a view of an integer"
     ):

@@ -151,7 +151,7 @@ def label(value: Any) -> str:
 
 @gpu
 @pytest.mark.parametrize(("run", "libraries"), RUNS, ids=label)
-def test_a_call_runs_after_writers_and_before_users_of_its_arrays(
+def test_a_call_runs_between_writers_and_users_of_its_arrays(
     rig: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
     call = Call(rig, *libraries)
@@ -165,7 +165,7 @@ def test_a_call_runs_after_writers_and_before_users_of_its_arrays(
 def test_per_thread_default_streams_keep_the_order(
     per_thread: Rig, run: Callable[[Call], Any], libraries: tuple[str | None, ...]
 ) -> None:
-    test_a_call_runs_after_writers_and_before_users_of_its_arrays(per_thread, run, libraries)
+    test_a_call_runs_between_writers_and_users_of_its_arrays(per_thread, run, libraries)
 
 
 def recorded_streams(call: Call) -> list[set[int]]:
@@ -479,7 +479,7 @@ def test_a_broken_order_is_noticed(
 ) -> None:
     monkeypatch.setattr(*broken)
     with pytest.raises(AssertionError):
-        test_a_call_runs_after_writers_and_before_users_of_its_arrays(rig, run, ("cupy", "torch", "interface, stream"))
+        test_a_call_runs_between_writers_and_users_of_its_arrays(rig, run, ("cupy", "torch", "interface, stream"))
 
 
 FORGETFUL: dict[str, tuple[Any, str, Any]] = {

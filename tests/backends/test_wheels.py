@@ -56,7 +56,7 @@ def test_an_extra_installs_its_wheel_with_ctk() -> None:
     indirect=["packages"],
 )
 @pytest.mark.usefixtures("packages")
-def test_the_advised_extra_fits_the_driver_and_the_installed_cupy(driver: Driver, extra: str) -> None:
+def test_the_advised_extra_fits_the_driver_and_cupy(driver: Driver, extra: str) -> None:
     assert wheels.advised(driver) == extra
 
 

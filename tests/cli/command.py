@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 
-from tests import seeds
+from dmlgather.cli.schema import Schema, schema_of
+from tests import processes, seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "directml"
@@ -23,6 +28,37 @@ class Result:
     code: int
     out: str
     err: str
+
+    @property
+    def said(self) -> str:
+        """Standard error as one line, without the frame that Typer draws."""
+        return " ".join(self.err.replace("│", " ").split())
+
+
+def python(script: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python, which knows this checkout, in a process of its own. options: of `tests.processes.run`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_ACTIONS": "", **options.pop("environment", {})}
+    return processes.run([sys.executable, "-c", script, *map(str, arguments)], env=environment, timeout=120, **options)
+
+
+def on_terminal(*arguments: object, cwd: Path, code: int, **environment: str) -> str:
+    """What `dmlgather` shows on a terminal, where it ends with this exit code."""
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "dmlgather.cli", *map(str, arguments)]
+    known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "GITHUB_ACTIONS")}
+    with subprocess.Popen(
+        command, stdout=follower, stderr=subprocess.DEVNULL, cwd=cwd, env={**known, "PYTHONPATH": str(ROOT), **environment}
+    ) as running:
+        os.close(follower)
+        shown = b""
+        with suppress(OSError):  # on Linux, an error is the end
+            while part := os.read(leader, 65536):
+                shown += part
+        os.close(leader)
+        assert running.wait(60) == code
+    return shown.decode().replace("\r\n", "\n")
 
 
 def process(*arguments: object, cwd: Path | None = None, **environment: str) -> Result:
@@ -60,3 +96,17 @@ class Command:
             code = run([str(argument) for argument in given])
         captured = self.capture.readouterr()
         return Result(code, captured.out, captured.err)
+
+    def refused(self, *arguments: object) -> str:
+        """Run with these arguments, which are refused: what is said, on one line."""
+        ended = self(*arguments)
+        assert (ended.code, ended.out) == (2, ""), ended
+        return ended.said
+
+    def report(self, schema: Schema, *arguments: object, code: int = 0) -> Any:
+        """Run with these arguments and --json: the report, which obeys the schema."""
+        ended = self(*arguments, "--json")
+        report = json.loads(ended.out, parse_constant=pytest.fail)  # no NaN, no Infinity
+        jsonschema.validate(report, schema_of(schema), jsonschema.Draft202012Validator)
+        assert ended.code == code, ended
+        return report

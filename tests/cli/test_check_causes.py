@@ -6,7 +6,6 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from dmlgather.report.finding_status import FindingStatus, ReportedFinding, caus
 from dmlgather.report.text import WIDTH
 from tests.cli.command import Command
 from tests.cli.readers import sarif_log
-from tests.onnx_checking.modelling import parsed
+from tests.onnx_checking.modelling import saved
 
 LAYERS = 47
 
@@ -30,13 +29,8 @@ def _slices(layers: int = LAYERS) -> str:
     return f"agraph ({inputs}) => ({outputs}) <int64[1] s = {{1}}, int64[1] e = {{3}}> {{ {nodes} }}"
 
 
-def _save(folder: Path, text: str, name: str = "model.onnx") -> Path:
-    onnx.save(parsed(text), folder / name)
-    return folder / name
-
-
 def test_47_nodes_of_one_pattern_are_one_finding(folder: Path, command: Command) -> None:
-    ended = command("check", "--level", "3_0", _save(folder, _slices()).relative_to(folder))
+    ended = command("check", "--level", "3_0", saved(folder, _slices()).relative_to(folder))
     assert (ended.code, ended.err.splitlines()[-1]) == (
         1,
         "1 file checked, 47 nodes (0 decided, 0 conditional, 0 undecided, 0 host, 47 refused), 47 errors of 1 cause",
@@ -56,7 +50,7 @@ def test_47_nodes_of_one_pattern_are_one_finding(folder: Path, command: Command)
 @pytest.mark.parametrize("output_format", ["text", "concise"])
 def test_verbose_lists_all_places(tmp_path: Path, command: Command, output_format: str) -> None:
     out = command(
-        "check", "--verbose", "--level", "3_0", "--output-format", output_format, _save(tmp_path, _slices())
+        "check", "--verbose", "--level", "3_0", "--output-format", output_format, saved(tmp_path, _slices())
     ).out.splitlines()
     assert sum("DML201" in line for line in out) == 1
     places = [line.removeprefix("    nodes").strip() for line in out]
@@ -65,31 +59,23 @@ def test_verbose_lists_all_places(tmp_path: Path, command: Command, output_forma
     assert [line.split(":")[0] for line in nodes] == [f"  layer{number}" for number in range(LAYERS)]
 
 
+FIRST = ["layer0", "layer1", "layer2", "and 44 others (--verbose lists them)"]
+
+
 def test_concise_and_quiet_name_the_first(tmp_path: Path, command: Command) -> None:
-    path = _save(tmp_path, _slices())
+    path = saved(tmp_path, _slices())
     _, finding, *nodes = command("check", "--level", "3_0", "--output-format", "concise", path).out.splitlines()
     assert finding.startswith(f"  {path}: DML201 error InputTensor.DataType: ")
     assert finding.endswith(" (at 47 places)")
-    assert [line.split(":")[0] for line in nodes] == [
-        "    layer0",
-        "    layer1",
-        "    layer2",
-        "    and 44 others (--verbose lists them)",
-    ]
+    assert [line.split(":")[0] for line in nodes] == [f"    {each}" for each in FIRST]
     quiet = command("check", "--quiet", "--level", "3_0", path).out.splitlines()
     assert quiet[0].startswith(f"{path}: DML201 error: ")
-    assert [line.strip() for line in quiet[-5:]] == [
-        "nodes     layer0",
-        "layer1",
-        "layer2",
-        "and 44 others (--verbose lists them)",
-        "",
-    ]
+    assert [line.removeprefix("  nodes").strip() for line in quiet[-5:]] == [*FIRST, ""]
 
 
 @pytest.mark.parametrize("output_format", ["text", "concise"])
 def test_nodes_beside_the_family_have_causes_too(folder: Path, command: Command, output_format: str) -> None:
-    path = _save(folder, _relus(12)).relative_to(folder)
+    path = saved(folder, _relus(12)).relative_to(folder)
     ended = command("check", "--output-format", output_format, path)
     assert ended.err.endswith(" 12 warnings of 1 cause\n")
     assert ended.out.count("EXP308") == 1
@@ -111,7 +97,7 @@ def _relus(layers: int) -> str:
 
 
 def test_one_place_is_named_by_the_finding(folder: Path, command: Command) -> None:
-    path = _save(folder, _slices(1)).relative_to(folder)
+    path = saved(folder, _slices(1)).relative_to(folder)
     out = command("check", "--level", "3_0", path).out.splitlines()
     assert out[1].endswith("(layer0.InputTensor.DataType)")
     assert out[5].startswith("    node      layer0: Slice-13(")
@@ -119,11 +105,8 @@ def test_one_place_is_named_by_the_finding(folder: Path, command: Command) -> No
 
 
 def test_machine_formats(tmp_path: Path, command: Command) -> None:
-    path = _save(tmp_path, _slices())
-    written = {
-        name: command("check", "--level", "3_0", "--output-format", name, path).out
-        for name in ("json", "sarif", "junit", "github")
-    }
+    path, formats = saved(tmp_path, _slices()), ("json", "sarif", "junit", "github")
+    written = {name: command("check", "--level", "3_0", "--output-format", name, path).out for name in formats}
     (file,) = json.loads(written["json"])["files"]
     (cause,) = file["causes"]
     assert len(file["findings"]) == LAYERS
@@ -146,7 +129,7 @@ def test_machine_formats(tmp_path: Path, command: Command) -> None:
 
 
 def test_a_baseline_knows_findings_and_not_causes(folder: Path, command: Command) -> None:
-    path, base = _save(folder, _slices(3)).relative_to(folder), folder / "base.json"
+    path, base = saved(folder, _slices(3)).relative_to(folder), folder / "base.json"
     command("check", "--level", "3_0", "--write-baseline", base, path)
     assert len(json.loads(base.read_text())["findings"]) == 3
     known = command("check", "--level", "3_0", "--baseline", base, path)
@@ -155,7 +138,7 @@ def test_a_baseline_knows_findings_and_not_causes(folder: Path, command: Command
         ["  DML201 error: the tensor's data type must be one that the feature level takes (InputTensor.DataType, at 3 places) "
          "(known: in the baseline)"],
     )  # fmt: skip
-    _save(folder, _slices(5))
+    saved(folder, _slices(5))
     more = command("check", "--level", "3_0", "--baseline", base, path)
     assert more.code == 1
     assert "2 errors of 1 cause, 3 known" in more.err
@@ -165,7 +148,7 @@ def test_a_baseline_knows_findings_and_not_causes(folder: Path, command: Command
 
 def test_ignored_findings_are_left_out_and_their_nodes_stay(folder: Path, command: Command) -> None:
     (folder / "dmlgather.toml").write_text('[[ignore]]\ncode = "DML201"\nreason = "r"')
-    ended = command("check", "--level", "3_0", _save(folder, _slices(2)).relative_to(folder))
+    ended = command("check", "--level", "3_0", saved(folder, _slices(2)).relative_to(folder))
     assert (ended.code, len(ended.out.splitlines())) == (0, 3)
     assert ended.err.endswith("2 refused), 2 ignored\n")
 
@@ -194,7 +177,7 @@ def _finding(
 
 
 @pytest.mark.parametrize("case", PAIRS)
-def test_what_one_cause_is(case: str) -> None:
+def test_findings_share_a_cause_or_not(case: str) -> None:
     code, one, other, expected = PAIRS[case]
     found = causes([_finding(code, one, "a"), _finding(code, other, "b")], of_model=True)
     assert len(found) == (1 if expected == SAME else 2)

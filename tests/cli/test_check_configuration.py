@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.cli.schema import Schema
 from dmlgather.report.configuration import EXPECTED, Configuration, Ignore, line_of
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import Command
-from tests.cli.readers import READERS
+from tests.cli.readers import READERS, sarif_log
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
 WRONG = changed((("dispatchables", "gather", "desc", "Axis"), 2))
 WARNED = changed((("remark",), "x"))
 NEEDS_3_0 = GATHER  # two dimensions, which GATHER takes from 3_0 on
+IGNORE = '[[ignore]]\ncode = "{}"\nreason = "r"\n'
 
 
 def _configured(folder: Path, text: str, name: str = "dmlgather.toml") -> None:
@@ -40,9 +39,8 @@ def test_where_it_is_found(folder: Path, command: Command, monkeypatch: pytest.M
     write(folder / "a" / "b", NEEDS_3_0, "x.json")
     monkeypatch.chdir(folder / "a" / "b")
 
-    def used() -> str | None:
-        found: str | None = json.loads(command("check", "--output-format", "json", "x.json").out)["configuration"]
-        return found
+    def used(*options: str) -> Any:
+        return command.report(Schema.REPORT, "check", *options, "x.json")["configuration"]
 
     assert used() is None
     _configured(folder, '[tool.dmlgather]\nlevel = "3_0"', "pyproject.toml")
@@ -55,8 +53,7 @@ def test_where_it_is_found(folder: Path, command: Command, monkeypatch: pytest.M
     assert used() == str(folder / "dmlgather.toml")
     _configured(folder / "a" / "b", "[tool.dmlgather]", "pyproject.toml")
     assert used() == "pyproject.toml"
-    ended = command("check", "--config", "../../dmlgather.toml", "--output-format", "json", "x.json")
-    assert json.loads(ended.out)["configuration"] == "../../dmlgather.toml"
+    assert used("--config", "../../dmlgather.toml") == "../../dmlgather.toml"
 
 
 def test_levels_of_paths(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,14 +61,10 @@ def test_levels_of_paths(folder: Path, command: Command, monkeypatch: pytest.Mon
         (folder / name).mkdir(parents=True)
         write(folder / name, NEEDS_3_0, "x.json")
     _configured(folder, 'level = "5_0"\n[levels]\n"/old/" = "2_1"\n"/old/renewed/" = "3_0"\n"/elsewhere/" = "1_0"')
-    ended = command("check", "--output-format", "json", ".")
-    report = json.loads(ended.out)
-    assert [(file["file"], file["level"], len(file["findings"]) > 0) for file in report["files"]] == [
-        ("new/x.json", "5_0", False),
-        ("old/deep/x.json", "2_1", True),
-        ("old/renewed/x.json", "3_0", False),
-    ]
-    assert report["level"] == "5_0"
+    report = command.report(Schema.REPORT, "check", ".", code=1)
+    found = {file["file"]: (file["level"], len(file["findings"]) > 0) for file in report["files"]}
+    expected = {"new/x.json": ("5_0", False), "old/deep/x.json": ("2_1", True), "old/renewed/x.json": ("3_0", False)}
+    assert (report["level"], found) == ("5_0", expected)
     monkeypatch.chdir(folder / "old" / "deep")  # patterns start from the configuration, not from here
     assert command("check", "x.json").code == 1
     assert command("check", "--level", "5_0", "x.json").code == 0
@@ -90,22 +83,17 @@ def test_ignored_codes_are_counted(folder: Path, command: Command) -> None:
     (folder / "old").mkdir()
     for name in ("a.json", "old/b.json", "old/c.json"):
         write(folder, WRONG, name)
-    _configured(folder, '[[ignore]]\ncode = "DML206"\nreason = "mended in spring"\npaths = ["/old/"]\n')
+    _configured(folder, f'{IGNORE.format("DML206")}paths = ["/old/"]\n')
     ended = command("check", ".")
     assert (ended.code, ended.err) == (1, "3 files checked, 1 error, 2 ignored\n")
-    assert [place[2] for place in READERS["text"](ended.out)] == ["a.json"]
     ended = command("check", "old")
     assert (ended.code, ended.out, ended.err) == (0, "", "2 files checked, 2 ignored\n")
-    report = json.loads(command("check", "--output-format", "json", ".").out)
-    jsonschema.validate(report, schema_of(Schema.REPORT))
+    report = command.report(Schema.REPORT, "check", ".", code=1)
     assert report["summary"]["ignored"] == 2
-    assert [(found["standing"], found["reason"]) for file in report["files"] for found in file["findings"]] == [
-        ("open", ""),
-        ("ignored", "mended in spring"),
-        ("ignored", "mended in spring"),
-    ]
-    (run,) = json.loads(command("check", "--output-format", "sarif", ".").out)["runs"]
-    external = [{"kind": "external", "justification": "mended in spring"}]
+    standings = [(found["standing"], found["reason"]) for file in report["files"] for found in file["findings"]]
+    assert standings == [("open", ""), ("ignored", "r"), ("ignored", "r")]
+    run = sarif_log(command("check", "--output-format", "sarif", ".").out)
+    external = [{"kind": "external", "justification": "r"}]
     assert [result["suppressions"] for result in run["results"]] == [[], external, external]
     for name, read in READERS.items():
         assert [place[2] for place in read(command("check", "--output-format", name, ".").out)] == ["a.json"]
@@ -115,10 +103,7 @@ def test_an_ignore_that_matches_nothing_is_said(folder: Path, command: Command) 
     write(folder, WRONG, "a.json")
     (folder / "old").mkdir()
     write(folder / "old", MODEL, "b.json")
-    entry = '[[ignore]]\ncode = "{}"\nreason = "r"\n'
-    _configured(
-        folder, "# mine\n" + entry.format("DML206") + entry.format("DML305") + entry.format("DML101") + 'paths = ["/old/"]'
-    )
+    _configured(folder, "# mine\n" + "".join(map(IGNORE.format, ("DML206", "DML305", "DML101"))) + 'paths = ["/old/"]')
     ended = command("check", ".")
     assert ended.code == 0
     assert ended.err.splitlines() == [
@@ -126,7 +111,7 @@ def test_an_ignore_that_matches_nothing_is_said(folder: Path, command: Command) 
         "dmlgather.toml:8: note: this entry for DML101 matches no finding; remove it",
         "2 files checked, 1 ignored",
     ]
-    report = json.loads(command("check", "--output-format", "json", folder).out)
+    report = command.report(Schema.REPORT, "check", folder)
     assert [(entry["line"], entry["code"]) for entry in report["unused_ignores"]] == [(5, "DML305"), (8, "DML101")]
 
 
@@ -153,7 +138,7 @@ UNUSED: dict[str, tuple[str, list[str], bool]] = {
 
 
 @pytest.mark.parametrize("case", UNUSED)
-def test_only_a_run_over_all_files_of_an_ignore_says_that_it_is_of_no_use(folder: Path, command: Command, case: str) -> None:
+def test_only_a_run_over_all_files_finds_an_ignore_of_no_use(folder: Path, command: Command, case: str) -> None:
     """In a run over some of them, as before a commit, the entry may be what ignores a finding of another file."""
     patterns, arguments, said = UNUSED[case]
     (folder / "old" / "deep").mkdir(parents=True)
@@ -162,7 +147,7 @@ def test_only_a_run_over_all_files_of_an_ignore_says_that_it_is_of_no_use(folder
         write(folder, MODEL, name)
     if "broken.json" in arguments:
         (folder / "broken.json").write_text('{"dispatchables": ')
-    _configured(folder, f'[[ignore]]\ncode = "DML206"\nreason = "r"\n{patterns}')
+    _configured(folder, IGNORE.format("DML206") + patterns)
     ended = command("check", *arguments)
     assert ("matches no finding; remove it" in ended.err) is said
 
@@ -178,13 +163,13 @@ def test_warnings_fail_where_that_is_configured(folder: Path, command: Command) 
         assert (ended.code, [place[:2] for place in READERS[name](ended.out)]) == (1, [("warning", "DML801")])
     assert "<failure" in command("check", "--output-format", "junit", "a.json").out
     assert command("check", "--no-error-on-warning", "a.json").code == 0  # options win
-    _configured(folder, 'error_on_warning = true\n[[ignore]]\ncode = "DML801"\nreason = "r"')
+    _configured(folder, "error_on_warning = true\n" + IGNORE.format("DML801"))
     assert command("check", "a.json").code == 0
 
 
 def test_problems_cannot_be_ignored(folder: Path, command: Command) -> None:
     write(folder, '{"dispatchables": ', "a.json")
-    _configured(folder, '[[ignore]]\ncode = "DML101"\nreason = "r"\n')
+    _configured(folder, IGNORE.format("DML101"))
     assert command("check", "a.json").code == 2
 
 
@@ -206,12 +191,9 @@ WRONGS: dict[str, tuple[str, str, str, str]] = {
     "an unknown code": ('[[ignore]]\nreason = "r"\ncode = "DML35"', "3: ignore[0].code", '"DML35"', "write DML"),
     "warnings that are no truth": ('error_on_warning = "yes"', "1: error_on_warning", '"yes"', "without quotes"),
     "a truth that is none": ("include_host = 1", "1: include_host", "1", "without quotes"),
-    "no paths": ('[[ignore]]\ncode = "DML305"\nreason = "r"\npaths = []', "4: ignore[0].paths", "[]", "remove the key"),
+    "no paths": (f"{IGNORE.format('DML305')}paths = []", "4: ignore[0].paths", "[]", "remove the key"),
     "an unknown key of an ignore": (
-        '[[ignore]]\ncode = "DML305"\nreason = "r"\npath = ["x"]',
-        "4: ignore[0].path",
-        "the key 'path'",
-        "write paths",
+        *(f'{IGNORE.format("DML305")}path = ["x"]', "4: ignore[0].path", "the key 'path'", "write paths"),
     ),
     "ignores that are no tables": ('ignore = ["DML305"]', "1: ignore[0]", '"DML305"', "[[tool.dmlgather.ignore]]"),
 }
@@ -244,22 +226,17 @@ def test_all_mistakes_are_said_at_once(folder: Path, command: Command) -> None:
     assert len(command("check", "a.json").err.splitlines()) == 3
 
 
+NAMED = "x/pyproject.toml"
+
+
 FILES: dict[str, tuple[str, bytes, list[str], str]] = {
     "no TOML": ("dmlgather.toml", b"a = \n", [], "dmlgather.toml:1:5: expected TOML, got an error: invalid value; fix: "),
     "cut off": ("dmlgather.toml", b"a = [", [], "dmlgather.toml: expected TOML, got an error: "),
     "a long number": ("dmlgather.toml", b"a = " + b"1" * 5000, [], "dmlgather.toml: expected TOML, got an error: "),
     "no text": ("dmlgather.toml", b"a = '\xff'", [], "dmlgather.toml: the configuration is not UTF-8 text: byte 0xff"),
-    "no table": (
-        "x/pyproject.toml",
-        b"",
-        ["--config", "x/pyproject.toml"],
-        "x/pyproject.toml: expected a table [tool.dmlgather], got none",
-    ),
+    "no table": (NAMED, b"", ["--config", NAMED], f"{NAMED}: expected a table [tool.dmlgather], got none"),
     "another thing": (
-        "pyproject.toml",
-        b"[tool]\ndmlgather = 3",
-        [],
-        "pyproject.toml:2: tool.dmlgather: expected a table, got 3; fix: ",
+        *("pyproject.toml", b"[tool]\ndmlgather = 3", [], "pyproject.toml:2: tool.dmlgather: expected a table, got 3; "),
     ),
     "missing": ("x", b"", ["--config", "gone.toml"], "gone.toml: the configuration does not exist"),
     "a folder": ("x/y", b"", ["--config", "x"], "x: the configuration is a folder, not a regular file"),
@@ -277,11 +254,9 @@ def test_files_that_are_no_configuration(folder: Path, command: Command, sort: s
     assert len(ended.err.splitlines()) == 1
 
 
-def test_options_that_exclude_each_other(folder: Path, command: Command) -> None:
-    for options in (["--config", "x", "--no-config"], ["--baseline", "x", "--write-baseline", "x"]):
-        ended = command("check", *options, "a.json")
-        assert (ended.code, ended.out) == (2, "")
-        assert "give one of" in ended.err
+@pytest.mark.parametrize("options", [["--config", "x", "--no-config"], ["--baseline", "x", "--write-baseline", "x"]])
+def test_options_that_exclude_each_other(folder: Path, command: Command, options: list[str]) -> None:
+    assert "give one of" in command.refused("check", *options, "a.json")
 
 
 def test_every_key_says_what_it_expects() -> None:

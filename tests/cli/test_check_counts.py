@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
-import onnx
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dmlgather.cli.check import _summary
+from dmlgather.cli.schema import Schema
 from dmlgather.directml.types import FeatureLevel
 from dmlgather.onnx_checking.checked_model import CheckedNode, DirectMLForm, Verdict
 from dmlgather.report.check_report import CheckReport, FileReport, verdicts
 from dmlgather.report.text import NodeListing, model_lines
 from tests.cli.command import Command
-from tests.onnx_checking.modelling import parsed
+from tests.onnx_checking.modelling import saved
 
 LEVEL = FeatureLevel.parse("6_4")
 FORM = DirectMLForm(level=LEVEL, operators=("GATHER",))
@@ -51,7 +50,7 @@ def test_the_last_line_and_the_heading_use_the_same_words() -> None:
     assert report.exit_code == 0
 
 
-def test_nodes_that_directml_has_no_part_in_are_listed_with_all_others() -> None:
+def test_nodes_beside_directml_are_listed_with_all_others() -> None:
     few = list(model_lines(_report(*NODES).files[0], NodeListing.WRONG))
     assert few[1:] == ["  taken, provided that N >= 1"]
     every = list(model_lines(_report(*NODES).files[0], NodeListing.ALL))
@@ -86,7 +85,7 @@ COUNTED = "the number of elements that NonZero 'maker' finds"
 
 
 def test_nodes_whose_conditions_depend_on_data_are_counted_apart(folder: Path, command: Command) -> None:
-    onnx.save(parsed("agraph (float[N] x) => (int64 y) { [maker] m = NonZero(x) [last] y = Gather<axis = 1>(m, m) }"), "a.onnx")
+    saved(folder, "agraph (float[N] x) => (int64 y) { [maker] m = NonZero(x) [last] y = Gather<axis = 1>(m, m) }", "a.onnx")
     ended = command("check", "a.onnx")
     heading, provided, legend = ended.out.splitlines()
     assert heading.endswith("1 conditional (1 on data) at 6_4; 1 other node not judged")
@@ -94,7 +93,7 @@ def test_nodes_whose_conditions_depend_on_data_are_counted_apart(folder: Path, c
     assert legend == f"  {size} = {COUNTED}"
     assert "1 conditional (1 on data), 0 undecided" in ended.err
     assert legend in command("check", "--verbose", "a.onnx").out.splitlines()
-    report = json.loads(command("check", "--json", "a.onnx").out)
+    report = command.report(Schema.REPORT, "check", "a.onnx")
     assert report["verdicts"]["from_data"] == 1
     maker = report["files"][0]["nodes"][0]["conditions"][0]["makers"][size]
     assert maker == {"place": "maker", "operator": "NonZero", "text": COUNTED, "from_data": True}

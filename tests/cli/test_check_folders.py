@@ -70,7 +70,7 @@ def test_git_ignores_the_same_files(tmp_path: Path) -> None:
     assert ignored
 
 
-def test_what_is_no_part_of_a_project_is_left_out(tmp_path: Path) -> None:
+def test_hidden_folders_and_environments_are_left_out(tmp_path: Path) -> None:
     made(
         tmp_path, "a.json", ".tox/b.json", "env/pyvenv.cfg", "env/lib/c.json", "deep/.cache/d.json", "deep/e.json", ".git/f.json"
     )
@@ -84,7 +84,7 @@ def test_what_is_no_part_of_a_project_is_left_out(tmp_path: Path) -> None:
     assert found(tmp_path, ".tox") == [".tox/b.json"]
 
 
-def test_rules_that_git_keeps_elsewhere_and_of_a_repository_inside(tmp_path: Path) -> None:
+def test_rules_of_git_elsewhere_and_of_inner_repositories_hold(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / ".git" / "info").mkdir(exist_ok=True)
     (tmp_path / ".git" / "info" / "exclude").write_text("*.xml\n")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import numpy as np
-import onnx
 import pytest
 
-from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.cli.schema import Schema
 from dmlgather.onnx_checking.provider.codes import CODES
-from tests.cli.command import Command
+from tests.cli.command import Command, Result
+from tests.cli.readers import sarif_log
 from tests.onnx_checking.following import ran
-from tests.onnx_checking.modelling import parsed
+from tests.onnx_checking.modelling import parsed, saved
 
 NAME = "onnxruntime-directml"
 MODELS = {
@@ -32,15 +30,15 @@ MODELS = {
 def models(folder: Path) -> None:
     """The models, in the current folder."""
     for name, text in MODELS.items():
-        onnx.save(parsed(text), folder / name)
+        saved(folder, text, name)
 
 
-def _json(command: Command, *arguments: str) -> Any:
-    return json.loads(command("check", *arguments, "--json").out)
+def _check(command: Command, *arguments: object) -> Result:
+    return command("check", "--provider", NAME, *arguments)
 
 
 def test_a_model_has_a_line_and_each_node_its_verdict(command: Command) -> None:
-    shown = command("check", "--provider", NAME, "--verbose", "shapes.onnx")
+    shown = _check(command, "--verbose", "shapes.onnx")
     text = " ".join(shown.out.split())
     assert f"{NAME}: 1 node on DirectML, in 1 part or more, 1 on the CPU (1 of shapes)" in text
     assert f"taken: GATHER from 4_1; {NAME}: CPU on purpose: Shape → Gather" in text
@@ -50,18 +48,18 @@ def test_a_model_has_a_line_and_each_node_its_verdict(command: Command) -> None:
 
 def test_errors_fail_the_check_and_what_is_not_clear_warns(command: Command) -> None:
     assert command("check", "fails.onnx", "warns.onnx").code == 0
-    assert command("check", "--provider", NAME, "fails.onnx").code == 1
-    warned = command("check", "--provider", NAME, "warns.onnx")
+    assert _check(command, "fails.onnx").code == 1
+    warned = _check(command, "warns.onnx")
     assert (warned.code, "1 unclear" in warned.out, "1 warning" in warned.err) == (0, True, True)
-    assert command("check", "--provider", NAME, "--error-on-warning", "warns.onnx").code == 1
-    assert "0x80070057" in command("check", "--provider", NAME, "--quiet", "fails.onnx").out
+    assert _check(command, "--error-on-warning", "warns.onnx").code == 1
+    assert "0x80070057" in _check(command, "--quiet", "fails.onnx").out
 
 
 @pytest.mark.parametrize(("index", "runs"), [(2, True), (-3, True), (3, False)])
-def test_what_only_directml_lacks_does_not_fail_the_check(command: Command, index: int, runs: bool) -> None:
+def test_strings_which_directml_alone_lacks_fail_no_check(command: Command, index: int, runs: bool) -> None:
     """DirectML has no strings. Judge: onnxruntime, whose CPU provider runs the node if the index is in range."""
     model = parsed(f"g (string[3] x) => (string[1] z) <int64[1] i = {{{index}}}> {{ [words] z = Gather(x, i) }}")
-    onnx.save(model, "words.onnx")
+    saved(Path(), model, "words.onnx")
     shown = {provider: command("check", *provider, "words.onnx") for provider in ((), ("--provider", NAME))}
     assert [ended.code for ended in shown.values()] == [1, 0 if runs else 1]
     assert "EXP103 error" in shown[()].out
@@ -73,13 +71,12 @@ def test_what_only_directml_lacks_does_not_fail_the_check(command: Command, inde
 
 def test_the_last_line_counts_all_nodes_of_the_provider(command: Command) -> None:
     """Each node once: what is in brackets is a part of the number before."""
-    said = command("check", "--provider", NAME, *MODELS).err
+    said = _check(command, *MODELS).err
     assert f"; {NAME}: 2 nodes on DirectML (1 unclear), in 2 parts or more, 1 on the CPU (1 of shapes), 1 fails), 1 error" in said
 
 
 def test_json_has_it_and_obeys_the_schema(command: Command) -> None:
-    report = _json(command, "--provider", NAME, *MODELS)
-    jsonschema.validate(report, schema_of(Schema.REPORT), jsonschema.Draft202012Validator)
+    report = command.report(Schema.REPORT, "check", "--provider", NAME, *MODELS, code=1)
     assert report["provider"] == NAME
     files = {file["file"]: file for file in report["files"]}
     (node,) = files["fails.onnx"]["nodes"]
@@ -98,9 +95,7 @@ def test_json_has_it_and_obeys_the_schema(command: Command) -> None:
 
 
 def test_without_it_nothing_of_it_is_said(command: Command) -> None:
-    report = command("check", *MODELS, "--json").out
-    jsonschema.validate(json.loads(report), schema_of(Schema.REPORT), jsonschema.Draft202012Validator)
-    assert "provider" not in report
+    assert "provider" not in json.dumps(command.report(Schema.REPORT, "check", *MODELS))
     for output in ("text", "concise", "sarif", "junit", "github"):
         shown = command("check", "--verbose", "--output-format", output, *MODELS).out
         assert NAME not in shown
@@ -108,35 +103,36 @@ def test_without_it_nothing_of_it_is_said(command: Command) -> None:
 
 
 def test_sarif_has_the_rules(command: Command) -> None:
-    (run,) = json.loads(command("check", "--provider", NAME, "--output-format", "sarif", "fails.onnx").out)["runs"]
+    run = sarif_log(_check(command, "--output-format", "sarif", "fails.onnx").out)
     rules = run["tool"]["driver"]["rules"]
     (result,) = run["results"]
     assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "ORT106"
     assert [rule["id"] for rule in rules if rule["id"].startswith("ORT")] == list(CODES)
-    plain = json.loads(command("check", "--output-format", "sarif", "fails.onnx").out)["runs"][0]["tool"]["driver"]["rules"]
+    plain = sarif_log(command("check", "--output-format", "sarif", "fails.onnx").out)["tool"]["driver"]["rules"]
     assert plain == rules[: -len(CODES)]
 
 
-def test_junit_and_github_have_it(command: Command) -> None:
-    assert (
-        '<failure message="1 error: ORT106"' in command("check", "--provider", NAME, "--output-format", "junit", "fails.onnx").out
-    )
-    assert "ORT106 pick" in command("check", "--provider", NAME, "--output-format", "github", "fails.onnx").out
+@pytest.mark.parametrize(("output", "shown"), [("junit", '<failure message="1 error: ORT106"'), ("github", "ORT106 pick")])
+def test_junit_and_github_have_it(command: Command, output: str, shown: str) -> None:
+    assert shown in _check(command, "--output-format", output, "fails.onnx").out
 
 
 def test_the_configuration_has_it(command: Command, folder: Path) -> None:
     (folder / "dmlgather.toml").write_text(f'provider = "{NAME}"\n[[ignore]]\ncode = "ORT106"\nreason = "runs elsewhere"\n')
     shown = command("check", "fails.onnx")
     assert (shown.code, "1 ignored" in shown.err) == (0, True)
+
+
+def test_another_name_is_refused(command: Command, folder: Path) -> None:
+    assert f"'--provider': expected {NAME}, got 'winml'" in command.refused("check", "--provider", "winml", "fails.onnx")
     (folder / "dmlgather.toml").write_text('provider = "winml"\n')
-    wrong = command("check", "fails.onnx")
-    assert wrong.code == 2
-    assert f'dmlgather.toml:1: provider: expected a provider ({NAME}), got "winml"' in wrong.err
+    said = command.refused("check", "fails.onnx")
+    assert f'dmlgather.toml:1: provider: expected a provider ({NAME}), got "winml"' in said
 
 
 def test_a_baseline_knows_its_findings(command: Command) -> None:
-    command("check", "--provider", NAME, "--write-baseline", "known.json", "fails.onnx")
-    shown = command("check", "--provider", NAME, "--baseline", "known.json", "fails.onnx")
+    _check(command, "--write-baseline", "known.json", "fails.onnx")
+    shown = _check(command, "--baseline", "known.json", "fails.onnx")
     assert (shown.code, "1 known" in shown.err) == (0, True)
 
 
@@ -155,14 +151,6 @@ LOW = {
 def test_a_level_that_is_too_low(command: Command, folder: Path, case: str) -> None:
     text, options, told = LOW[case]
     (folder / "dmlgather.toml").write_text(text)
-    shown = command("check", "--provider", NAME, *options, "fails.onnx")
-    assert (shown.code, shown.out) == (2, "")
-    assert told in shown.err
+    assert told in command.refused("check", "--provider", NAME, *options, "fails.onnx")
     assert command("check", *options, "fails.onnx").code == 0
-    assert command("check", "--provider", NAME, "--level", "5_0", "fails.onnx").code == 1
-
-
-def test_another_name(command: Command) -> None:
-    shown = command("check", "--provider", "winml", "fails.onnx")
-    assert (shown.code, shown.out) == (2, "")
-    assert f"'--provider': expected {NAME}, got 'winml'" in shown.err
+    assert _check(command, "--level", "5_0", "fails.onnx").code == 1

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
-import onnx
 import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime
 import pytest
 
+from dmlgather.cli.schema import Schema
 from dmlgather.directml import OPERATORS
 from dmlgather.directml import SOURCES as DIRECTML_SOURCES
 from dmlgather.onnx.problems.node_reading import FAMILY
 from dmlgather.onnx_checking.related_operators import RELATED_OPERATORS, SOURCES
 from tests.cli.command import Command
-from tests.onnx_checking.modelling import parsed
+from tests.onnx_checking.modelling import saved
 
 
 def test_every_relative_of_onnx_is_an_operator() -> None:
@@ -48,18 +47,14 @@ def test_the_levels_of_operators_that_are_declared_here() -> None:
 
 
 def test_a_report_on_an_onnx_model_names_them(tmp_path: Path, command: Command) -> None:
-    model = parsed(
-        "agraph (float[8,4] x, int64[3,4] i, float[3,4] u) => (float[8,4] z) {"
-        " a = ScatterElements(x, i, u) b = ScatterElements(a, i, u) c = com.microsoft.GatherBlockQuantized(b, i, u) z = Relu(c) }"
-    )
-    onnx.save(model, tmp_path / "model.onnx")
-    out = command("check", "--output-format", "concise", tmp_path / "model.onnx").out.splitlines()
+    text = """agraph (float[8,4] x, int64[3,4] i, float[3,4] u) => (float[8,4] z) {
+        a = ScatterElements(x, i, u) b = ScatterElements(a, i, u) c = com.microsoft.GatherBlockQuantized(b, i, u) z = Relu(c) }"""
+    path = saved(tmp_path, text)
+    out = command("check", "--output-format", "concise", path).out.splitlines()
     assert out[0].endswith("nothing to judge; 3 related nodes, 1 other node not judged")
     assert out[1].startswith("  ScatterElements (2 nodes): not judged; DirectML has SCATTER from 2_0; it has no reduction")
     assert out[2].startswith("  com.microsoft.GatherBlockQuantized (1 node): not judged; DirectML has no gather that dequantizes")
-    (file,) = json.loads(command("check", "--output-format", "json", tmp_path / "model.onnx").out)["files"]
-    assert [(each["operator"], each["count"]) for each in file["relatives"]] == [
-        ("ScatterElements", 2),
-        ("com.microsoft.GatherBlockQuantized", 1),
-    ]
+    (file,) = command.report(Schema.REPORT, "check", path)["files"]
+    counts = {each["operator"]: each["count"] for each in file["relatives"]}
+    assert counts == {"ScatterElements": 2, "com.microsoft.GatherBlockQuantized": 1}
     assert sum(file["others"].values()) == 4

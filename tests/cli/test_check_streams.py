@@ -6,17 +6,17 @@ import io
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from dmlgather.cli.header import FOLDER, NAME
-from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.cli.schema import Schema
 from dmlgather.report.formats import FORMATS
 from tests.cli.command import Command
-from tests.cli.readers import READERS, SARIF, sarif_log
+from tests.cli.readers import READERS, sarif_log
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
 WRONG = {"name": "rows.cpp:7", **changed((("desc", "Axis"), 2), start=GATHER)}
@@ -24,7 +24,7 @@ STREAM = "".join(json.dumps(value) + "\n" for value in (GATHER, WRONG, WRONG, {"
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> Any:
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets what comes from standard input."""
 
     def set_input(text: str) -> None:
@@ -123,16 +123,15 @@ def test_a_code_is_ignored_by_the_source_file_of_its_descriptor(folder: Path, co
     assert command("check", file).code == code
 
 
-def test_a_node_of_a_model_is_no_line_of_a_program(folder: Path, command: Command) -> None:
-    named = changed((("dispatchables", "gather", "desc", "Axis"), 2))
-    named["dispatchables"]["rows.cpp:7"] = named["dispatchables"].pop("gather")
-    file = write(folder, json.dumps({**named, "commands": []}), "a.json").relative_to(folder)
-    (found,) = json.loads(command("check", "--json", file).out)["files"][0]["findings"]
+def test_a_node_of_a_model_is_no_line_of_a_program(tmp_path: Path, command: Command) -> None:
+    gather = changed((("desc", "Axis"), 2), start=GATHER)
+    file = write(tmp_path, {**MODEL, "dispatchables": {"rows.cpp:7": gather}, "commands": []})
+    (found,) = command.report(Schema.REPORT, "check", file, code=1)["files"][0]["findings"]
     assert found["subject"] == "dispatchables.rows.cpp:7"
     assert "created" not in found
 
 
-def test_a_problem_with_a_dumped_line_is_shown_next_to_the_program(folder: Path, command: Command) -> None:
+def test_a_problem_with_a_dumped_line_names_the_program(folder: Path, command: Command) -> None:
     line = {"name": "src/rows.cpp:12", "type": "DML_OPERATOR_GATHER", "desc": {**GATHER["desc"], "InputTensor": None}}
     file = write(folder, json.dumps(line) + "\n", "a.jsonl").relative_to(folder)
     (shown,) = command("check", "--output-format", "github", file).out.splitlines()
@@ -148,18 +147,13 @@ def test_a_problem_with_a_dumped_line_is_shown_next_to_the_program(folder: Path,
 
 def test_the_report_says_how_many_lines_a_finding_has(command: Command, given: Any) -> None:
     given(STREAM)
-    report = json.loads(command("check", "--output-format", "json", "-").out)
-    jsonschema.validate(report, schema_of(Schema.REPORT))
-    (file,) = report["files"]
+    (file,) = command.report(Schema.REPORT, "check", "-", code=1)["files"]
     assert (file["file"], file["kind"], file["descriptors"]) == ("<stdin>", "descriptors", 3)
-    assert [(finding["code"], finding["lines"], finding["subject"]) for finding in file["findings"]] == [
-        ("DML206", 2, "rows.cpp:7"),
-        ("DML804", 1, ""),
-    ]
+    found = [(finding["code"], finding["lines"], finding["subject"]) for finding in file["findings"]]
+    assert found == [("DML206", 2, "rows.cpp:7"), ("DML804", 1, "")]
     given(STREAM)
-    written = json.loads(command("check", "--output-format", "sarif", "-").out)
-    SARIF.validate(written)
-    assert [result.get("occurrenceCount") for result in written["runs"][0]["results"]] == [2, None]
+    run = sarif_log(command("check", "--output-format", "sarif", "-").out)
+    assert [result.get("occurrenceCount") for result in run["results"]] == [2, None]
 
 
 def test_standard_input_may_be_a_model_and_stand_beside_files(tmp_path: Path, command: Command, given: Any) -> None:
@@ -167,17 +161,12 @@ def test_standard_input_may_be_a_model_and_stand_beside_files(tmp_path: Path, co
     ended = command("check", "-", write(tmp_path, GATHER), "-")
     assert (ended.code, ended.out, ended.err) == (0, "", "2 files checked, no findings\n")
     given("")
-    ended = command("check", "-")
-    assert (ended.code, ended.err.splitlines()[0]) == (
-        2,
-        "<stdin>:1:1: the file is empty: it holds no JSON value; expected a DxDispatch model or a descriptor, as JSON",
-    )
+    said = "<stdin>:1:1: the file is empty: it holds no JSON value; expected a DxDispatch model or a descriptor, as JSON "
+    assert command.refused("check", "-").startswith(said)
 
 
 @pytest.mark.parametrize("text", [STREAM, json.dumps(WRONG, indent=2), json.dumps(WRONG), "\ufeff" + STREAM])
-def test_findings_of_standard_input_show_the_line_as_those_of_a_file_do(
-    folder: Path, command: Command, given: Any, text: str
-) -> None:
+def test_findings_of_standard_input_show_their_line(folder: Path, command: Command, given: Any, text: str) -> None:
     name = write(folder, text, "a.jsonl" if text.endswith("\n") else "a.json").relative_to(folder)
     of_file = command("check", name).out
     assert " | " in of_file
@@ -209,22 +198,21 @@ def test_a_stream_in_a_folder_that_holds_nothing_is_a_problem(tmp_path: Path, co
     assert command("check", tmp_path).code == 2
 
 
-def test_a_baseline_knows_a_descriptor_whose_line_in_the_program_moved(tmp_path: Path, command: Command) -> None:
-    wrong = {"type": "DML_OPERATOR_GATHER", "desc": {**GATHER["desc"], "Axis": 2}}
-    file, baseline = tmp_path / "dump.jsonl", tmp_path / "base.json"
-    file.write_text(json.dumps({"name": "/home/ann/src/rows.cpp:12", **wrong}))
-    assert command("check", "--write-baseline", baseline, file).code == 0
-    file.write_text(json.dumps({"name": "C:\\src\\rows.cpp:40", **wrong}))
-    assert command("check", "--baseline", baseline, file).code == 0
-    file.write_text(json.dumps({"name": "C:\\src\\columns.cpp:40", **wrong}))
-    assert command("check", "--baseline", baseline, file).code == 1
+def test_a_baseline_knows_a_descriptor_whose_line_moved(tmp_path: Path, command: Command) -> None:
+    baseline = tmp_path / "base.json"
+    for name, option, code in (
+        ("/home/ann/src/rows.cpp:12", "--write-baseline", 0),
+        ("C:\\src\\rows.cpp:40", "--baseline", 0),
+        ("C:\\src\\columns.cpp:40", "--baseline", 1),
+    ):
+        file = write(tmp_path, json.dumps({**WRONG, "name": name}), "dump.jsonl")
+        assert command("check", option, baseline, file).code == code
 
 
 @pytest.mark.parametrize("subcommand", ["run", "compare", "explain"])
 def test_other_commands_say_that_a_stream_is_for_check(tmp_path: Path, command: Command, subcommand: str) -> None:
-    ended = command(subcommand, write(tmp_path, STREAM, "dump.jsonl"))
-    assert (ended.code, ended.out) == (2, "")
-    assert "only check, translate and compare --against MODEL.onnx take a stream of descriptors" in ended.err
+    said = command.refused(subcommand, write(tmp_path, STREAM, "dump.jsonl"))
+    assert "only check, translate and compare --against MODEL.onnx take a stream of descriptors" in said
 
 
 def test_the_header_is_printed_and_found(command: Command) -> None:

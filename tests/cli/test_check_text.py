@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -19,7 +15,7 @@ from dmlgather.files import read_text
 from dmlgather.report import snippets
 from dmlgather.report.snippets import SourceLines, cut
 from dmlgather.report.text import WIDTH
-from tests.cli.command import ROOT, Command, process
+from tests.cli.command import Command, on_terminal, process
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
 WRONG = changed((("dispatchables", "gather", "desc", "Axis"), 2))
@@ -102,7 +98,7 @@ HEADS = {
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("case", HEADS)
-def test_the_first_line_of_a_finding_is_wrapped_and_nothing_is_lost(case: str, width: int) -> None:
+def test_the_first_line_of_a_finding_is_wrapped_without_loss(case: str, width: int) -> None:
     start, text = HEADS[case]
     first, *others = snippets.headed(start, text.strip(), width)
     assert first.startswith(start)
@@ -187,17 +183,11 @@ def test_a_file_is_read_once_for_all_its_findings(folder: Path, command: Command
 @pytest.mark.slow
 @pytest.mark.parametrize(("columns", "expected"), [("100", 100), ("500", 130), ("10", 40)])
 def test_lines_are_as_wide_as_the_terminal(folder: Path, columns: str, expected: int) -> None:
-    long = changed((("desc", "IndicesTensor", "DataType"), "FLOAT64"), start=GATHER)
-    (folder / "a.json").write_text(json.dumps(long))
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb", "COLUMNS": columns, "GITHUB_ACTIONS": ""}
-    arguments = [sys.executable, "-m", "dmlgather.cli", "check", "--level", "2_1", "a.json"]
-    subprocess.run(arguments, stdout=theirs, stderr=subprocess.PIPE, cwd=folder, env=environment, timeout=60, check=False)
-    os.close(theirs)
-    shown = os.read(ours, 2**20).decode()
-    os.close(ours)
+    write(folder, json.dumps(changed((("desc", "IndicesTensor", "DataType"), "FLOAT64"), start=GATHER)), "a.json")
+    arguments = ("check", "--level", "2_1", "a.json")
+    shown = on_terminal(*arguments, cwd=folder, code=1, TERM="dumb", COLUMNS=columns)
     wrapped = [line for line in shown.splitlines() if line.startswith("  ")]
     assert expected - 12 < max(map(len, wrapped)) <= expected
-    piped = process("check", "--level", "2_1", "a.json", cwd=folder, COLUMNS=columns, GITHUB_ACTIONS="").out
+    piped = process(*arguments, cwd=folder, COLUMNS=columns, GITHUB_ACTIONS="").out
     assert "^" in piped
     assert max(len(line) for line in piped.splitlines() if line.startswith("  ")) > WIDTH - 12

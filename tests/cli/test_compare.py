@@ -6,29 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from numpy.typing import NDArray
 
 import dmlgather as dg
 from dmlgather.backends import reference
-from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.cli.schema import Schema
 from tests.cli.command import EXAMPLES, ROOT, Command
 from tests.comparing.wrong import spoil
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 
 
-def strict(text: str) -> Any:
-    """The value of a text that is JSON as the standard has it: no NaN, no Infinity."""
-    return json.loads(text, parse_constant=pytest.fail)
-
-
 def test_json_alone_on_standard_output(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, {5: 0x40800000 ^ 0x7FC00001, 6: 1})
-    ended = command("compare", "--devices", "cpu,reference", "--json", write(tmp_path, MODEL))
-    assert ended.code == 1
-    report = strict(ended.out)
-    jsonschema.Draft202012Validator(schema_of(Schema.COMPARISON)).validate(report)
+    report = command.report(Schema.COMPARISON, "compare", "--devices", "cpu,reference", write(tmp_path, MODEL), code=1)
     assert (report["tool"], report["versions"]["dmlgather"], report["exit_code"]) == ("dmlgather", dg.__version__, 1)
     assert [device["name"] for device in report["devices"]] == ["cpu", "reference"]
     (dispatch,) = report["dispatches"]
@@ -61,16 +52,12 @@ def test_json_alone_on_standard_output(tmp_path: Path, command: Command, monkeyp
 
 
 def test_json_of_equal_devices(tmp_path: Path, command: Command) -> None:
-    file = write(tmp_path, GATHER)
-    ended = command("compare", "--devices", "cpu,reference", "--json", "--seed", 7, file, "--save", tmp_path / "case")
-    report = strict(ended.out)
-    assert (ended.code, report["exit_code"], report["seed"], report["file"]) == (0, 0, 7, str(file))
-    assert strict((tmp_path / "case" / "case.report.json").read_text()) == report
-    assert report["dispatches"][0]["outputs"] == {
-        "cpu": "case.out0_gather.cpu.npy",
-        "reference": "case.out0_gather.reference.npy",
-    }
-    assert "Case written to" in ended.err
+    file, case = write(tmp_path, GATHER), tmp_path / "case"
+    report = command.report(Schema.COMPARISON, "compare", "--devices", "cpu,reference", "--seed", 7, file, "--save", case)
+    assert (report["exit_code"], report["seed"], report["file"]) == (0, 7, str(file))
+    assert json.loads((case / "case.report.json").read_text()) == report
+    outputs = {device: f"case.out0_gather.{device}.npy" for device in ("cpu", "reference")}
+    assert report["dispatches"][0]["outputs"] == outputs
 
 
 def test_a_saved_case_is_checked_with_its_report_left_alone(tmp_path: Path, command: Command) -> None:

@@ -12,15 +12,18 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
 from dmlgather import DeviceError
 from dmlgather.cli import levels
-from tests.cli.command import EXAMPLES, ROOT, Command, process
+from tests import processes
+from tests.cli.command import EXAMPLES, ROOT, Command, process, python
+from tests.cli.interrupting import start
 from tests.dxdispatch.models import changed, write
 
+REPORT = "set DMLGATHER_DEBUG=1 for a traceback and please report it"
 FAILURES: list[tuple[BaseException, int, str]] = [
     (DeviceError("no driver; install one"), 2, "dmlgather: no driver; install one\n"),
     (KeyboardInterrupt(), 130, "dmlgather: interrupted\n"),
@@ -30,31 +33,28 @@ FAILURES: list[tuple[BaseException, int, str]] = [
     (OSError(28, "No space left on device", "x.npy"), 2, "dmlgather: x.npy: No space left on device\n"),
     (BrokenPipeError(), 141, ""),
     (SystemExit(1), 141, ""),
-    (
-        AssertionError("two\nlines"),
-        2,
-        "dmlgather: internal error: AssertionError: two lines; set DMLGATHER_DEBUG=1 for a traceback and please report it\n",
-    ),
+    (AssertionError("two\nlines"), 2, f"dmlgather: internal error: AssertionError: two lines; {REPORT}\n"),
 ]
+
+
+def _failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fails(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(levels, "table", fails)
 
 
 @pytest.mark.parametrize(("error", "code", "says"), FAILURES, ids=lambda value: type(value).__name__)
 def test_every_failure_is_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, says: str
 ) -> None:
-    def fails(_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(levels, "table", fails)
+    _failing(monkeypatch, error)
     ended = command("levels")
     assert (ended.code, ended.out, ended.err) == (code, "", says)
 
 
 def test_debugging_shows_the_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: object) -> None:
-        raise ZeroDivisionError("nought")
-
-    monkeypatch.setattr(levels, "table", fails)
+    _failing(monkeypatch, ZeroDivisionError("nought"))
     monkeypatch.setenv("DMLGATHER_DEBUG", "1")
     ended = command("levels")
     assert ended.code == 2
@@ -62,16 +62,12 @@ def test_debugging_shows_the_traceback(command: Command, monkeypatch: pytest.Mon
     assert ended.err.endswith("dmlgather: internal error: ZeroDivisionError: nought\n")
 
 
-HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-"""Interrupts are heeded although shells let commands in the background ignore them."""
-COMMAND = "from dmlgather.cli import main; main()"
-
-
-def _start(*arguments: object, before: str = "", **more: Any) -> subprocess.Popen[bytes]:
-    """The command. before: Python that runs before it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", "\n".join((HEEDING, before, COMMAND)), *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **more)
+def _said(running: subprocess.Popen[bytes], code: int) -> list[str]:
+    """The lines that a command says until it ends with this exit code."""
+    assert running.stderr is not None
+    said = running.stderr.read().decode().splitlines()
+    assert running.wait(60) == code
+    return said
 
 
 def _large(folder: Path) -> Path:
@@ -80,45 +76,36 @@ def _large(folder: Path) -> Path:
 
 
 def test_a_reader_that_goes_away(tmp_path: Path) -> None:
-    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
+    with start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.read(100)
         running.stdout.close()
-        assert running.stderr is not None
-        said = running.stderr.read().decode().splitlines()
-        assert running.wait(60) == 141  # as shells have it for a command that SIGPIPE ended
-    assert len(said) == 1
-    assert said[0].startswith("Running on ")
+        (said,) = _said(running, 141)  # as shells have it for a command that SIGPIPE ended
+    assert said.startswith("Running on ")
 
 
 def test_help_whose_reader_has_gone_away() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with _start("check", "--help", stdout=writer) as running:
+    with start("check", "--help", stdout=writer) as running:
         os.close(writer)
-        assert running.stderr is not None
-        assert running.stderr.read() == b""
-        assert running.wait(60) == 141
+        assert _said(running, 141) == []
 
 
 @pytest.mark.parametrize(
     "arguments", [("levels",), ("run", EXAMPLES / "slice.json"), ("check", "--output-format", "json", EXAMPLES)]
 )
 def test_a_full_disk(arguments: tuple[object, ...]) -> None:
-    with Path("/dev/full").open("wb") as full, _start(*arguments, stdout=full) as running:
-        assert running.stderr is not None
-        said = running.stderr.read().decode().splitlines()
-        assert running.wait(60) == 2
+    with Path("/dev/full").open("wb") as full, start(*arguments, stdout=full) as running:
+        said = _said(running, 2)
     assert said[-1] == "dmlgather: standard output: No space left on device"
     assert not any("Traceback" in line or "Exception ignored" in line for line in said)
 
 
 def test_a_closed_output() -> None:
     script = f"exec {sys.executable} -m dmlgather.cli levels >&-"
-    ended = subprocess.run(
-        ["/bin/sh", "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=False
-    )
-    assert (ended.returncode, ended.stderr.decode()) == (2, "dmlgather: standard output is closed\n")
+    ended = processes.run(["/bin/sh", "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60)
+    assert (ended.returncode, ended.stderr) == (2, "dmlgather: standard output is closed\n")
 
 
 def _unread(pipe: IO[bytes]) -> int:
@@ -128,17 +115,14 @@ def _unread(pipe: IO[bytes]) -> int:
 
 
 def test_an_interrupt(tmp_path: Path) -> None:
-    with _start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
+    with start("run", "--device", "cpu", _large(tmp_path), stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         full = fcntl.fcntl(running.stdout, fcntl.F_GETPIPE_SZ) - select.PIPE_BUF
         while _unread(running.stdout) < full:  # then it waits for a reader
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
-        assert running.stderr is not None
-        said = running.stderr.read().decode().splitlines()  # it ends although nobody reads what it printed
-        assert running.wait(60) == 130
-    assert said[-1] == "dmlgather: interrupted"
+        assert _said(running, 130)[-1] == "dmlgather: interrupted"  # it ends although nobody reads what it printed
 
 
 WORKING = """
@@ -163,15 +147,12 @@ def test_an_interrupt_while_the_reference_works(tmp_path: Path) -> None:
     tensor = {"DataType": "UINT8", "Sizes": [2**20]}
     window = {"InputWindowOffsets": [0], "InputWindowSizes": [2**20], "InputWindowStrides": [-1]}
     desc = {"InputTensor": tensor, "OutputTensor": tensor, **window}
-    with _start(
-        "compare", "--devices", "cpu,reference", write(tmp_path, {"type": "DML_OPERATOR_SLICE1", "desc": desc}), before=WORKING
-    ) as running:
+    file = write(tmp_path, {"type": "DML_OPERATOR_SLICE1", "desc": desc})
+    with start("compare", "--devices", "cpu,reference", file, before=WORKING) as running:
         assert running.stderr is not None
         assert b"it works\n" in running.stderr
         running.send_signal(signal.SIGINT)
-        said = running.stderr.read().decode().splitlines()
-        assert running.wait(60) == 130
-    assert said[-1] == "dmlgather: interrupted"
+        assert _said(running, 130)[-1] == "dmlgather: interrupted"
 
 
 def test_a_terminal_without_unicode(tmp_path: Path) -> None:
@@ -179,29 +160,19 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
     ended = process("check", file, PYTHONIOENCODING="ascii", LC_ALL="C")
     assert ended.code == 1
     assert "DML206" in ended.out
-    ended = process("levels", PYTHONIOENCODING="ascii", LC_ALL="C")
-    assert ended.code == 0
+    assert process("levels", PYTHONIOENCODING="ascii", LC_ALL="C").code == 0
 
 
-def test_importing_the_command_loads_nothing_heavy() -> None:
-    script = (
-        "import sys, dmlgather, dmlgather.cli; "
-        "print([name for name in ('numpy', 'pydantic', 'cupy', 'onnx', 'typer', 'rich', 'jax') if name in sys.modules])"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=True
-    )
-    assert ended.stdout.decode().strip() == "[]"
+DESCRIPTORS = "{'numpy', 'pydantic', 'rich', 'dmlgather.directml', 'dmlgather.report'}"
+
+LIGHT = {
+    "import dmlgather, dmlgather.cli": "{'numpy', 'pydantic', 'cupy', 'onnx', 'typer', 'rich', 'jax'}",
+    **{f"from dmlgather.cli.app import run; run({words})": DESCRIPTORS for words in (["--help"], ["--version"], [])},
+}
+"""What loads nothing heavy, and what it does not load: the list of subcommands needs no descriptor, as their lines are known."""
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], []])
-def test_help_loads_no_descriptor(words: list[str]) -> None:
-    """The list of subcommands needs none of them: their lines are known."""
-    script = (
-        f"import sys; from dmlgather.cli.app import run; run({words}); "
-        "print([name for name in ('numpy', 'pydantic', 'rich', 'dmlgather.directml', 'dmlgather.report') if name in sys.modules])"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=True
-    )
-    assert ended.stdout.decode().splitlines()[-1] == "[]"
+@pytest.mark.parametrize("script", LIGHT)
+def test_help_loads_nothing_heavy(script: str) -> None:
+    ended = python(f"import sys; {script}; print({LIGHT[script]} & set(sys.modules))", check=True)
+    assert ended.stdout.splitlines()[-1] == "set()"

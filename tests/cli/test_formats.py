@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -16,9 +13,9 @@ import pytest
 from dmlgather.dialects import export_codes as dialects
 from dmlgather.directml import CODES
 from dmlgather.report.formats import FORMATS
-from tests.cli.command import ROOT, Command, process
+from tests.cli.command import Command, on_terminal, process, python
 from tests.cli.readers import READERS, sarif_log
-from tests.dxdispatch.models import GATHER, MODEL, changed, write
+from tests.dxdispatch.models import GATHER, MODEL, changed, line_of, write
 
 WRONG = changed((("dispatchables", "gather", "desc", "Axis"), 2))
 WARNED = changed((("remark",), "x"))
@@ -34,17 +31,16 @@ def test_every_format_has_a_reader() -> None:
 
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_every_format_has_every_finding_with_its_place(folder: Path, command: Command, output_format: str) -> None:
-    for name, value in {"a b,c%:d.json": WRONG, "é.json": WARNED, "c.json": SEVERAL, "d.json": MODEL}.items():
-        write(folder, value, name)
+    axis, remark = (
+        line_of(write(folder, WRONG, "a b,c%:d.json"), '"Axis": 2'),
+        line_of(write(folder, WARNED, "é.json"), '"remark"'),
+    )
+    write(folder, SEVERAL, "c.json")
+    write(folder, MODEL, "d.json")
     ended = command("check", "--output-format", output_format, ".")
-    lines = {name: (folder / name).read_text().splitlines() for name in ("a b,c%:d.json", "c.json", "é.json")}
-    number = {
-        name: next(i for i, line in enumerate(lines[name], 1) if text in line)
-        for name, text in {"a b,c%:d.json": '"Axis": 2', "é.json": '"remark"'}.items()
-    }
     found = sorted(READERS[output_format](ended.out))
-    assert ("error", "DML206", "a b,c%:d.json", number["a b,c%:d.json"], 13) in found
-    assert ("warning", "DML801", "é.json", number["é.json"], 2) in found
+    assert ("error", "DML206", "a b,c%:d.json", axis, 13) in found
+    assert ("warning", "DML801", "é.json", remark, 2) in found
     assert {(code, file) for _, code, file, _, _ in found if file == "c.json"} == {("DML101", "c.json"), ("DML112", "c.json")}
     assert len(found) == 4
     assert ended.code == 1
@@ -99,11 +95,9 @@ def test_sarif_is_valid_and_complete(folder: Path, command: Command) -> None:
 def test_columns_count_characters(folder: Path, command: Command) -> None:
     text = json.dumps(changed((("desc", "Axis"), 2), start=GATHER), ensure_ascii=False).replace("{", '{"_😀": "é😀", ', 1)
     write(folder, text, "a.json")
-    expected = text.index("2", text.index('"Axis"')) + 1
+    expected = [("error", "DML206", "a.json", 1, text.index("2", text.index('"Axis"')) + 1)]
     for output_format, read in READERS.items():
-        assert read(command("check", "--output-format", output_format, "a.json").out) == [
-            ("error", "DML206", "a.json", 1, expected)
-        ]
+        assert read(command("check", "--output-format", output_format, "a.json").out) == expected
 
 
 def test_names_are_relative_to_the_checkout_on_github(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,19 +118,10 @@ def test_junit_counts_files(folder: Path, command: Command) -> None:
         write(folder, value, name)
     root = ET.fromstring(command("check", "--output-format", "junit", ".").out)
     (suite,) = root.findall("testsuite")
-    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "4",
-        "failures": "1",
-        "errors": "1",
-        "skipped": "0",
-    }
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "0"]
     cases = {case.get("name"): case for case in suite.findall("testcase")}
-    assert {name: [child.tag for child in case] for name, case in cases.items()} == {
-        "a.json": ["failure"],
-        "b.json": ["error"],
-        "c.json": ["system-out"],
-        "d.json": [],
-    }
+    tags = {name: [child.tag for child in case] for name, case in cases.items()}
+    assert tags == {"a.json": ["failure"], "b.json": ["error"], "c.json": ["system-out"], "d.json": []}
     assert cases["a.json"].find("failure").get("message") == "2 errors: DML101, DML112"  # type: ignore[union-attr] # is there
 
 
@@ -174,17 +159,14 @@ MISUSES = {
 @pytest.mark.parametrize(("formats", "says"), MISUSES.values(), ids=MISUSES)
 def test_formats_that_make_no_sense(folder: Path, command: Command, formats: list[str], says: str) -> None:
     write(folder, MODEL, "a.json")
-    ended = command("check", *(item for name in formats for item in ("--output-format", name)), "a.json")
-    assert (ended.code, ended.out) == (2, "")
-    assert says in " ".join(ended.err.split())
+    assert says in command.refused("check", *(item for name in formats for item in ("--output-format", name)), "a.json")
 
 
 def test_a_report_that_cannot_be_written(folder: Path, command: Command) -> None:
     write(folder, MODEL, "a.json")
     ended = command("check", "--output-format", "sarif:a.json/x.sarif", "a.json")
-    assert ended.code == 2
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert ended.err.startswith("dmlgather: a.json/x.sarif ")
-    assert len(ended.err.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -192,31 +174,13 @@ def test_a_terminal_shows_the_same_text_in_colours(folder: Path) -> None:
     write(folder, WRONG, "a.json")
     plain = process("check", "a.json", cwd=folder, GITHUB_ACTIONS="").out
     assert "\x1b" not in plain
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "120", "GITHUB_ACTIONS": ""}
-    environment.pop("NO_COLOR", None)
-    arguments = [sys.executable, "-m", "dmlgather.cli", "check", "a.json"]
-    ended = subprocess.run(arguments, stdout=theirs, stderr=subprocess.PIPE, cwd=folder, env=environment, timeout=60, check=False)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    assert ended.returncode == 1
-    assert b"\x1b[1;31mDML206 error" in shown
-    assert re.sub(r"\x1b\[[0-9;]*m", "", shown.decode().replace("\r\n", "\n")) == plain
+    shown = on_terminal("check", "a.json", cwd=folder, code=1, TERM="xterm-256color", COLUMNS="120")
+    assert "\x1b[1;31mDML206 error" in shown
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == plain
 
 
 def test_the_libraries_of_formats_are_imported_on_use(folder: Path) -> None:
     write(folder, WRONG, "a.json")
     heavy = "{'numpy', 'pydantic_sarif', 'junitparser', 'rich.console', 'pathspec'}"
     script = f"import sys; from dmlgather.cli.app import run; run(['check', 'a.json']); print({heavy} & set(sys.modules))"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_ACTIONS": ""}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, timeout=60, check=True)
-    assert done.stdout.decode().splitlines()[-1] == "set()"
+    assert python(script, check=True).stdout.splitlines()[-1] == "set()"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.cli.command import EXAMPLES, ROOT
-
-HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-"""Interrupts are heeded although shells let commands in the background ignore them."""
+from tests.cli.interrupting import start
+from tests.onnx_checking.modelling import saved
 
 PRESS = """
 import os, signal, sys
@@ -22,22 +22,12 @@ def press(kill=os.kill, own=os.getpid(), number=signal.SIGINT):
 """
 """The real signal, from inside the process."""
 
-COMMAND = "from dmlgather.cli import main\nsys.exit(main())"
-"""As the script that an installation makes."""
 
-
-def ended(before: str, *arguments: object, ignored: bool = False) -> tuple[int, str]:
+def ended(before: str, *arguments: object, heeding: bool = True) -> tuple[int, str]:
     """How the command ended, and what it said. before: Python that runs before it."""
-    script = "\n".join(("" if ignored else HEEDING, PRESS, before, COMMAND))
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stderr
+    with start(*arguments, before=PRESS + before, heeding=heeding, stdout=subprocess.DEVNULL) as running:
+        assert running.stderr is not None
+        return running.wait(120), running.stderr.read().decode()
 
 
 IMPORTING = """
@@ -106,8 +96,11 @@ sys.last_of_all = Last()
 """
 
 
+PLACES = [AT_EXIT, "import atexit; atexit.register(press)", THREAD, TEARDOWN]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [AT_EXIT, "import atexit; atexit.register(press)", THREAD, TEARDOWN])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("arguments", "code"), [(("levels",), 0), (("levels", "--unknown"), 2)])
 def test_after_the_command_its_own_code_stays(place: str, arguments: tuple[str, ...], code: int) -> None:
     found, said = ended(place, *arguments)
@@ -116,7 +109,7 @@ def test_after_the_command_its_own_code_stays(place: str, arguments: tuple[str, 
     assert "Exception ignored" not in said
 
 
-@pytest.mark.parametrize("place", [AT_EXIT, "import atexit; atexit.register(press)", THREAD, TEARDOWN])
+@pytest.mark.parametrize("place", PLACES)
 def test_pressed_again_while_the_process_ends(place: str) -> None:
     assert ended(place + WORKING.format("press()"), "levels") == (130, "dmlgather: interrupted\n")
 
@@ -141,15 +134,8 @@ made.start_python = stopped
 
 
 def test_while_a_child_process_is_waited_for(tmp_path: Path) -> None:
-    from onnx.parser import parse_model
-
-    text = """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[4,2] x, int64[2] i) => (float[2,2] y) { y = Gather(x, i) }"""
-    (tmp_path / "model.onnx").write_bytes(parse_model(text).SerializeToString())
-    command = [sys.executable, "-c", "\n".join((HEEDING, PRESS, STOPPED, COMMAND)), "check", "model.onnx"]
-    with subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, cwd=tmp_path, start_new_session=True
-    ) as running:
+    saved(tmp_path, "g (float[4,2] x, int64[2] i) => (float[2,2] y) { y = Gather(x, i) }")
+    with start("check", "model.onnx", before=PRESS + STOPPED, cwd=tmp_path, start_new_session=True) as running:
         assert running.stderr is not None
         child = int(running.stderr.readline())
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does
@@ -162,18 +148,11 @@ def test_while_a_child_process_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_caller_who_ignores_it_is_obeyed() -> None:
     ignoring = "signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + WORKING.format("press()\n    return 'nothing'")
-    assert ended(ignoring, "levels", ignored=True)[0] == 0
+    assert ended(ignoring, "levels", heeding=False)[0] == 0
 
 
 def test_next_to_nothing_runs_before_interrupts_are_heeded() -> None:
     """What is imported before is not covered: Python's own start, and these."""
     script = "import sys; before = set(sys.modules); import dmlgather.cli; print(sorted(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script],
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = processes.run([sys.executable, "-S", "-c", script], env={"PYTHONPATH": str(ROOT)}, timeout=60, check=True)
     assert done.stdout == "['__future__', 'dmlgather', 'dmlgather.cli', 'dmlgather.package']\n"

@@ -9,7 +9,6 @@ from typing import Any
 
 import jsonschema
 import numpy as np
-import onnx
 import pytest
 
 from benchmarks.bench_report import BenchReport
@@ -20,7 +19,7 @@ from dmlgather.cli.schema import Schema, document_schema, schema_of
 from tests.cli.command import Command
 from tests.conformance.stand_in import run_models
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
-from tests.onnx_checking.modelling import parsed
+from tests.onnx_checking.modelling import saved
 
 Case = tuple[Any, Callable[[Path], tuple[object, ...]]]
 
@@ -34,13 +33,8 @@ CLIPPED = """agraph (float[3,2] x, int64[4] i) => (float[4,2] y) {
 }"""
 
 
-def _onnx(folder: Path, text: str) -> Path:
-    onnx.save(parsed(text), folder / "model.onnx")
-    return folder / "model.onnx"
-
-
 def _against(folder: Path, text: str) -> tuple[object, ...]:
-    return write(folder, GATHER), "--against", _onnx(folder, text)
+    return write(folder, GATHER), "--against", saved(folder, text)
 
 
 def _chain(folder: Path) -> Path:
@@ -65,14 +59,14 @@ def _cases(folder: Path) -> Path:
 
 CASES: dict[str, Case] = {
     "run": (Schema.RUN, lambda folder: (write(folder, MODEL), "--device", "cpu", "--output-dir", folder)),
-    "check": (Schema.REPORT, lambda folder: (write(folder, MODEL), _onnx(folder, ROWS), "--no-config")),
+    "check": (Schema.REPORT, lambda folder: (write(folder, MODEL), saved(folder, ROWS), "--no-config")),
     "rule": (Schema.RULE, lambda _: ("DML302",)),
     "rule, all": (Schema.RULE, lambda _: ()),
     "levels": (Schema.LEVELS, lambda _: ()),
     "explain": (Schema.EXPLANATION, lambda folder: (write(folder, GATHER),)),
     "explain, a chain": (Schema.EXPLANATION, lambda folder: (_chain(folder),)),
-    "explain, a node": (Schema.EXPLANATION, lambda folder: (_onnx(folder, FIXED),)),
-    "explain, no node": (Schema.EXPLANATION, lambda folder: (_onnx(folder, ROWS),)),
+    "explain, a node": (Schema.EXPLANATION, lambda folder: (saved(folder, FIXED),)),
+    "explain, no node": (Schema.EXPLANATION, lambda folder: (saved(folder, ROWS),)),
     "compare": (Schema.COMPARISON, lambda folder: (write(folder, GATHER), "--devices", "cpu,reference", "--seed", 1)),
     "compare, a model": (Schema.AGREEMENT, lambda folder: _against(folder, CLIPPED.replace("{least}", "-3"))),
     "compare, another model": (Schema.AGREEMENT, lambda folder: _against(folder, CLIPPED.replace("{least}", "0"))),
@@ -144,31 +138,17 @@ def test_numbers_of_a_run_keep_their_bits(tmp_path: Path, command: Command) -> N
     assert [value for value in shown["values"] if isinstance(value, str)] == ["inf", "-inf", "nan"]
 
 
-OLDER: dict[str, Case] = {
-    "check --output-format json": (Schema.REPORT, lambda folder: (write(folder, MODEL), "--no-config")),
-}
-
-
-@pytest.mark.parametrize("spelling", OLDER)
-def test_older_spellings_print_with_a_note(tmp_path: Path, command: Command, spelling: str) -> None:
-    schema, make = OLDER[spelling]
-    ended = command(*spelling.split(), *make(tmp_path))
-    jsonschema.validate(json.loads(ended.out), _schema(schema))
-    assert ended.code == 0
-    (note,) = [line for line in ended.err.splitlines() if line.startswith("dmlgather: note: ")]
-    assert "is now spelled --" in note
-    assert note.endswith("both work")
-
-
-def test_check_writes_json_to_a_file_in_the_older_way(folder: Path, command: Command) -> None:
+def test_check_writes_json_in_the_older_way_with_a_note(folder: Path, command: Command) -> None:
     file = write(folder, MODEL)
+    ended = command("check", file, "--output-format", "json")
+    jsonschema.validate(json.loads(ended.out), schema_of(Schema.REPORT))
+    (note,) = [line for line in ended.err.splitlines() if line.startswith("dmlgather: note: ")]
+    assert (ended.code, "is now spelled --" in note, note.endswith("both work")) == (0, True, True)
     older = command("check", file, "--output-format", "json:a.json")
     newer = command("check", file, "--output", "b.json")
     assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
-    assert older.err.splitlines() == [
-        "dmlgather: note: --output-format json:FILE is now spelled --output FILE, as in all commands; both work",
-        *newer.err.splitlines(),
-    ]
+    note = "dmlgather: note: --output-format json:FILE is now spelled --output FILE, as in all commands; both work\n"
+    assert older.err == note + newer.err
     assert command("check", "--quiet", file, "--output-format", "json").err == ""
 
 

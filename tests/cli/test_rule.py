@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +12,7 @@ import dmlgather
 from dmlgather.directml import Severity
 from dmlgather.report.code_registry import CODES
 from tests import seeds
-from tests.cli.command import ROOT, Command, process
+from tests.cli.command import ROOT, Command, on_terminal, process
 
 REQUIRES = {Severity.ERROR: r"\bmust\b", Severity.WARNING: r"\bshould\b", Severity.NOTE: r"\bmust\b"}
 
@@ -80,21 +76,13 @@ def test_without_a_code_all_are_listed(command: Command) -> None:
 
 @pytest.mark.parametrize(("code", "meant"), [("DML32", "DML302"), ("EXP1O4", "EXP104"), ("x", None)])
 def test_an_unknown_code(command: Command, code: str, meant: str | None) -> None:
-    ended = command("rule", code)
-    assert (ended.code, ended.out) == (2, "")
-    told = " ".join(ended.err.split())
+    told = command.refused("rule", code)
     assert f"expected a code of a finding, got '{code}'" in told
     assert (f"did you mean {meant}? `dmlgather rule` lists" if meant else f"got '{code}'. `dmlgather rule` lists") in told
 
 
 def test_a_terminal_gets_a_page(folder: Path) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "90"}
-    arguments = [sys.executable, "-m", "dmlgather.cli", "rule", "DML302"]
-    subprocess.run(arguments, stdout=theirs, cwd=folder, env=environment, timeout=60, check=True)
-    os.close(theirs)
-    shown = os.read(ours, 2**20).decode()
-    os.close(ours)
+    shown = on_terminal("rule", "DML302", cwd=folder, code=0, TERM="xterm", COLUMNS="90")
     assert "\x1b[" in shown
     assert "```" not in shown
 

@@ -90,16 +90,20 @@ def test_described_strides_and_padding(tmp_path: Path, command: Command) -> None
     assert (ended.code, ended.out) == (0, "Resource 'output': 1, 3, 3, 5, 2, 4, 4, 6\n")
 
 
-def test_a_print_shows_as_many_elements_as_there_are_initial_values(tmp_path: Path, command: Command) -> None:
+def _printed(command: Command, folder: Path, values: Any, **step: Any) -> str:
+    """What is printed of a resource x of these values."""
+    show = {"type": "print", "resource": "x", **step}
+    return command("run", write(folder, changed((("resources", "x"), values), (("commands",), [show])))).out
+
+
+def test_a_print_shows_as_many_elements_as_initial_values(tmp_path: Path, command: Command) -> None:
     values = {"initialValuesDataType": "FLOAT16", "initialValues": [1, 65504, 0.1, "nan", "-inf"], "sizeInBytes": 64}
-    model = changed((("resources", "half"), values), (("commands",), [{"type": "print", "resource": "half"}]))
-    assert command("run", write(tmp_path, model)).out == "Resource 'half': 1, 65504, 0.1, nan, -inf\n"
+    assert _printed(command, tmp_path, values) == "Resource 'x': 1, 65504, 0.1, nan, -inf\n"
 
 
 def test_verbose_print_shows_the_bits(tmp_path: Path, command: Command) -> None:
     values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 11, "valueStart": 0, "valueDelta": 0.5}}
-    show = {"type": "print", "resource": "x", "verbose": True}
-    lines = command("run", write(tmp_path, changed((("resources", "x"), values), (("commands",), [show])))).out.splitlines()
+    lines = _printed(command, tmp_path, values, verbose=True).splitlines()
     assert len(lines) == 12
     assert lines[:3] == ["Resource 'x':", "[ 0] 0 (0x00000000)", "[ 1] 0.5 (0x3F000000)"]
     assert lines[-1] == "[10] 5 (0x40A00000)"
@@ -107,9 +111,8 @@ def test_verbose_print_shows_the_bits(tmp_path: Path, command: Command) -> None:
 
 def test_large_resources_are_printed_whole(tmp_path: Path, command: Command) -> None:
     values = {"initialValuesDataType": "UINT32", "initialValues": {"valueCount": 300_000, "valueStart": 0, "valueDelta": 7}}
-    show = {"type": "print", "resource": "x"}
-    out = command("run", write(tmp_path, changed((("resources", "x"), values), (("commands",), [show])))).out
-    assert out == "Resource 'x': " + ", ".join(str(7 * number) for number in range(300_000)) + "\n"
+    expected = "Resource 'x': " + ", ".join(str(7 * number) for number in range(300_000)) + "\n"
+    assert _printed(command, tmp_path, values) == expected
 
 
 @given(st.floats(width=32))
@@ -133,44 +136,42 @@ def test_spelling(value: Any, text: str) -> None:
     assert spelled(value) == text
 
 
-def _written(command: Command, folder: Path, target: str, **more: Any) -> Path:
-    step = {"type": "writeFile", "resource": "output", "targetPath": target, **more}
-    ended = command("run", write(folder, changed((("commands", 1), step))), "--output-dir", folder / "out")
+def _written(command: Command, folder: Path, *changes: Any, **step: Any) -> Path:
+    """The file that a model writes."""
+    step = {"type": "writeFile", "resource": "output", **step}
+    ended = command("run", write(folder, changed(*changes, (("commands", 1), step))), "--output-dir", folder / "out")
     assert (ended.code, ended.out) == (0, "")
-    assert f"Resource 'output' written to '{folder}/out/{target}'" in ended.err
-    return folder / "out" / target
+    file = folder / "out" / str(step["targetPath"])
+    assert f"Resource '{step['resource']}' written to '{file}'" in ended.err
+    return file
 
 
-def test_npy_has_the_shape_of_the_dispatch(tmp_path: Path, command: Command) -> None:
-    got = np.load(_written(command, tmp_path, "deep/x.npy"), allow_pickle=False)
-    assert (got.dtype, got.tolist()) == (np.float32, [[1, 2], [3, 4], [3, 4], [5, 6]])
+ROWS = [[1, 2], [3, 4], [3, 4], [5, 6]]
+TRANSPOSED = (("dispatchables", "gather", "desc", "OutputTensor", "Strides"), [1, 4])
 
 
-def test_npy_of_strided_output_holds_its_elements(tmp_path: Path, command: Command) -> None:
-    step = {"type": "writeFile", "resource": "output", "targetPath": "x.npy"}
-    model = changed((("dispatchables", "gather", "desc", "OutputTensor", "Strides"), [1, 4]), (("commands", 1), step))
-    assert command("run", write(tmp_path, model), "--output-dir", tmp_path).code == 0
-    assert np.load(tmp_path / "x.npy").tolist() == [[1, 2], [3, 4], [3, 4], [5, 6]]
+NPY: dict[str, tuple[list[Any], dict[str, Any], Any, Any]] = {
+    "the shape of the dispatch": ([], {"targetPath": "deep/x.npy"}, np.float32, ROWS),
+    "the elements of a strided output": ([TRANSPOSED], {}, np.float32, ROWS),
+    "the dimensions that are stated": ([], {"dimensions": [2, 1, 4]}, np.float32, [[[1, 2, 3, 4]], [[3, 4, 5, 6]]]),
+    "a resource that no dispatch wrote": ([], {"resource": "rows"}, np.uint32, [0, 1, 1, 2]),
+}
 
 
-def test_npy_with_stated_dimensions(tmp_path: Path, command: Command) -> None:
-    got = np.load(_written(command, tmp_path, "x.npy", dimensions=[2, 1, 4]))
-    assert got.tolist() == [[[1, 2, 3, 4]], [[3, 4, 5, 6]]]
+@pytest.mark.parametrize("case", NPY)
+def test_a_written_npy_has(tmp_path: Path, command: Command, case: str) -> None:
+    changes, step, dtype, values = NPY[case]
+    got = np.load(_written(command, tmp_path, *changes, **{"targetPath": "x.npy", **step}), allow_pickle=False)
+    assert (got.dtype, got.tolist()) == (dtype, values)
 
 
 def test_raw_file_is_the_buffer(tmp_path: Path, command: Command) -> None:
-    assert _written(command, tmp_path, "x.dat").read_bytes() == struct.pack("<8f", 1, 2, 3, 4, 3, 4, 5, 6)
-
-
-def test_npy_of_a_resource_that_no_dispatch_wrote(tmp_path: Path, command: Command) -> None:
-    step = {"type": "writeFile", "resource": "rows", "targetPath": "x.npy"}
-    assert command("run", write(tmp_path, changed((("commands", 1), step))), "--output-dir", tmp_path).code == 0
-    got = np.load(tmp_path / "x.npy")
-    assert (got.dtype, got.tolist()) == (np.uint32, [0, 1, 1, 2])
+    file = _written(command, tmp_path, targetPath="x.dat")
+    assert file.read_bytes() == struct.pack("<8f", 1, 2, 3, 4, 3, 4, 5, 6)
 
 
 def test_a_written_file_is_read_back(tmp_path: Path, command: Command) -> None:
-    _written(command, tmp_path, "x.npy")
+    _written(command, tmp_path, targetPath="x.npy")
     model = changed(
         (("resources", "back"), {"initialValues": {"sourcePath": "out/x.npy"}}),
         (("commands",), [{"type": "print", "resource": "back"}]),
@@ -213,20 +214,14 @@ def test_a_gpu_that_cannot_be_used_is_named(tmp_path: Path, command: Command, no
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "CPU", "", "cuda:-1"])
 def test_unknown_devices(tmp_path: Path, command: Command, device: str) -> None:
-    ended = command("run", "--device", device, write(tmp_path, MODEL))
-    assert (ended.code, ended.out) == (2, "")
-    said = " ".join(ended.err.split())
+    said = command.refused("run", "--device", device, write(tmp_path, MODEL))
     expected = f"expected 'cpu', 'cuda', 'cuda:N' (GPU number N, from 0) or 'reference', or 'auto', got '{device}'"
     assert f"Invalid value for '--device': {expected}" in said
 
 
 def test_a_gpu_by_number_that_is_not_there(tmp_path: Path, command: Command, no_cupy: None) -> None:
-    ended = command("run", "--device", "cuda:7", write(tmp_path, MODEL))
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("dmlgather: CuPy cannot be imported")
+    assert command.refused("run", "--device", "cuda:7", write(tmp_path, MODEL)).startswith("dmlgather: CuPy cannot be imported")
 
 
 def test_a_descriptor_cannot_be_run(tmp_path: Path, command: Command) -> None:
-    ended = command("run", write(tmp_path, GATHER))
-    assert (ended.code, ended.out) == (2, "")
-    assert "explain and compare take it" in ended.err
+    assert "explain and compare take it" in command.refused("run", write(tmp_path, GATHER))

@@ -6,11 +6,10 @@ import json
 import re
 from pathlib import Path
 
-import jsonschema
 import onnx
 import pytest
 
-from dmlgather.cli.schema import Schema, schema_of
+from dmlgather.cli.schema import Schema
 from dmlgather.differential import Agreement
 from tests.cli.command import EXAMPLES, Command
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
@@ -39,7 +38,7 @@ def test_a_model_is_translated_and_checked(tmp_path: Path, command: Command) -> 
         (Agreement((), remarks=("nothing runs it",)), "not checked\n    nothing runs it"),
     ],
 )
-def test_what_is_not_found_equal_is_not_written(
+def test_a_translation_that_differs_is_not_written(
     planted: Agreement, said: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dmlgather.translation.translating.check_agreement", lambda *_, **__: planted)
@@ -48,38 +47,30 @@ def test_what_is_not_found_equal_is_not_written(
     assert (ended.code, ended.err) == (1, f"'{target}' is not written: the translation is {planted.verdict}\n")
     assert ended.out.endswith(f"to onnx, opset 13\n  {said}\n")
     assert not target.exists()
-    report = json.loads(command("translate", EXAMPLES / "slice1_1.json", "--json").out)
-    jsonschema.Draft202012Validator(schema_of(Schema.TRANSLATION)).validate(report)
+    report = command.report(Schema.TRANSLATION, "translate", EXAMPLES / "slice1_1.json", code=1)
     assert (report["whole"]["check"]["verdict"], report["whole"]["ok"], report["written"]) == (planted.verdict, False, None)
 
 
-def test_what_the_opset_cannot_say_is_refused(tmp_path: Path, command: Command) -> None:
-    (tmp_path / "m.json").write_text(json.dumps(changed((("desc", "IndicesTensor", "DataType"), "INT64"), start=GATHER)))
-    ended = command("translate", tmp_path / "m.json", "--opset", 11, "-o", tmp_path / "out.onnx")
+def test_an_opset_without_the_types_is_refused(tmp_path: Path, command: Command) -> None:
+    source = write(tmp_path, changed((("desc", "IndicesTensor", "DataType"), "INT64"), start=GATHER))
+    ended = command("translate", source, "--opset", 11, "-o", tmp_path / "out.onnx")
     assert (ended.code, ended.err) == (1, f"'{tmp_path / 'out.onnx'}' is not written: the translation is refused\n")
     assert ended.out.splitlines()[-1].startswith("  refused: ")
     assert "Clip-11, which opset 11 has, takes no int64" in ended.out
     assert not (tmp_path / "out.onnx").exists()
 
 
-def test_a_descriptor(tmp_path: Path, command: Command) -> None:
-    (tmp_path / "m.json").write_text(json.dumps(GATHER))
-    ended = command("translate", tmp_path / "m.json", "--to", "onnx", "--json")
-    report = json.loads(ended.out)
-    jsonschema.Draft202012Validator(schema_of(Schema.TRANSLATION)).validate(report)
-    assert (ended.code, report["to"], report["whole"]["ok"], len(report["parts"])) == (0, "onnx, opset 13", True, 1)
+def test_a_descriptor_is_translated(tmp_path: Path, command: Command) -> None:
+    report = command.report(Schema.TRANSLATION, "translate", write(tmp_path, GATHER), "--to", "onnx")
+    assert (report["to"], report["whole"]["ok"], len(report["parts"])) == ("onnx, opset 13", True, 1)
     assert CHECKED.fullmatch(f"  {report['whole']['check']['text']}")
 
 
-def test_a_stream(tmp_path: Path, command: Command) -> None:
-    stream = tmp_path / "dump.jsonl"
-    stream.write_text(f"{json.dumps(GATHER)}\n")
-    ended = command("translate", stream, "--to", "onnx")
+def test_a_stream_is_translated(tmp_path: Path, command: Command) -> None:
+    ended = command("translate", write(tmp_path, f"{json.dumps(GATHER)}\n", "dump.jsonl"), "--to", "onnx")
     assert (ended.code, ended.out.splitlines()[0]) == (0, "line 1: GATHER")
-    stream.write_text("{\n")
-    ended = command("translate", stream, "--to", "onnx")
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"{stream}:1:2: ")
+    stream = write(tmp_path, "{\n", "dump.jsonl")
+    assert command.refused("translate", stream, "--to", "onnx").startswith(f"{stream}:1:2: ")
 
 
 WRONG = changed((("desc", "Axis"), 7), start=GATHER)
@@ -119,16 +110,16 @@ def test_lines_that_are_left_out_are_said(
 
 
 def test_a_stream_of_which_nothing_is_left(tmp_path: Path, command: Command) -> None:
-    stream = tmp_path / "dump.jsonl"
-    stream.write_text(json.dumps(GEMM))
-    ended = command("translate", stream, "--to", "onnx", "-o", tmp_path / "dump.onnx")
-    assert (ended.code, ended.out, (tmp_path / "dump.onnx").exists()) == (1, "", False)
-    assert "DML_OPERATOR_GEMM" in ended.err
-    last = f"{stream}: nothing is left to translate, and '{tmp_path / 'dump.onnx'}' is not written"
-    assert ended.err.splitlines()[-1] == last
-    assert command("translate", stream, "--to", "onnx").err.splitlines()[-1] == f"{stream}: nothing is left to translate"
-    compared = command("compare", stream, "--against", tmp_path / "any.onnx")
-    assert (compared.code, compared.out, compared.err.splitlines()[-1]) == (1, "", f"{stream}: nothing is left to compare")
+    stream, target = write(tmp_path, json.dumps(GEMM), "dump.jsonl"), tmp_path / "dump.onnx"
+    left = f"{stream}: nothing is left to"
+    for arguments, last in (
+        (("translate", stream, "--to", "onnx", "-o", target), f"{left} translate, and '{target}' is not written"),
+        (("translate", stream, "--to", "onnx"), f"{left} translate"),
+        (("compare", stream, "--against", tmp_path / "any.onnx"), f"{left} compare"),
+    ):
+        ended = command(*arguments)
+        assert (ended.code, ended.out, ended.err.splitlines()[-1], target.exists()) == (1, "", last, False)
+        assert "DML_OPERATOR_GEMM" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -141,33 +132,27 @@ def test_a_stream_of_which_nothing_is_left(tmp_path: Path, command: Command) -> 
     ],
 )
 def test_a_wrong_command_line(options: tuple[object, ...], words: str, command: Command) -> None:
-    ended = command("translate", EXAMPLES / "slice.json", *options)
-    assert (ended.code, ended.out) == (2, "")
-    assert words in " ".join(ended.err.replace("│", " ").split())
+    assert words in command.refused("translate", EXAMPLES / "slice.json", *options)
 
 
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        ("{}", 2, "expected a model"),
-        (json.dumps(changed((("commands",), []), start=MODEL)), 2, "no dispatch writes a resource"),
-        (json.dumps(changed((("dispatchables", "gather", "desc", "Axis"), 7), start=MODEL)), 1, "DML206"),
-        (json.dumps(changed((("dispatchables", "gather", "type"), "DML_OPERATOR_GEMM"), start=MODEL)), 2, "DML_OPERATOR_GEMM"),
+        ({}, 2, "expected a model"),
+        (changed((("commands",), [])), 2, "no dispatch writes a resource"),
+        (changed((("dispatchables", "gather", "desc", "Axis"), 7)), 1, "DML206"),
+        (changed((("dispatchables", "gather", "type"), "DML_OPERATOR_GEMM")), 2, "DML_OPERATOR_GEMM"),
     ],
 )
-def test_a_file_that_cannot_be_used(content: str, code: int, words: str, tmp_path: Path, command: Command) -> None:
-    path = tmp_path / "model.json"
-    path.write_text(content)
-    ended = command("translate", path, "--to", "onnx")
+def test_a_file_that_cannot_be_used(content: object, code: int, words: str, tmp_path: Path, command: Command) -> None:
+    ended = command("translate", write(tmp_path, content), "--to", "onnx")
     assert (ended.code, ended.out) == (code, "")
     assert words in ended.err
 
 
-def test_a_file_that_is_none(tmp_path: Path, command: Command) -> None:
-    for name in ("missing.json", "missing.jsonl", "model.onnx", "model.txt"):
-        ended = command("translate", tmp_path / name, "--to", "onnx")
-        assert (ended.code, ended.out) == (2, "")
-        assert name in ended.err
+@pytest.mark.parametrize("name", ["missing.json", "missing.jsonl", "model.onnx", "model.txt"])
+def test_a_file_that_is_none(tmp_path: Path, command: Command, name: str) -> None:
+    assert name in command.refused("translate", tmp_path / name, "--to", "onnx")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, command: Command) -> None:
@@ -189,25 +174,18 @@ def test_a_new_folder_is_named_and_a_folder_is_refused_at_once(
     folder = tmp_path / "folder.onnx"
     folder.mkdir()
     monkeypatch.setattr("dmlgather.translation.translate", lambda *_, **__: pytest.fail("work is done"))
-    ended = command("translate", model, "-o", folder)
-    assert (ended.code, ended.out) == (2, "")
-    assert f"Invalid value for '--output': must be a file; {folder} is a folder" in " ".join(ended.err.split())
+    assert f"Invalid value for '--output': must be a file; {folder} is a folder" in command.refused(
+        "translate", model, "-o", folder
+    )
 
 
 def test_a_dump_has_its_own_limits(tmp_path: Path, command: Command) -> None:
     """Running takes longer than reading, and what is too much is said."""
-    stream = tmp_path / "dump.jsonl"
-    stream.write_text(
-        "".join(
-            json.dumps(
-                changed(
-                    (("desc", "IndicesTensor", "Sizes"), [1, size]), (("desc", "OutputTensor", "Sizes"), [size, 2]), start=GATHER
-                )
-            )
-            + "\n"
-            for size in range(1, 60)
-        )
+    sizes = (
+        ((("desc", "IndicesTensor", "Sizes"), [1, size]), (("desc", "OutputTensor", "Sizes"), [size, 2])) for size in range(1, 60)
     )
+    lines = (f"{json.dumps(changed(*each, start=GATHER))}\n" for each in sizes)
+    stream = write(tmp_path, "".join(lines), "dump.jsonl")
     assert command("translate", stream).code == 0
     ended = command("translate", stream, "--time-limit", 0.01)
     assert (ended.code, ended.out.count(" to onnx")) == (2, 0)

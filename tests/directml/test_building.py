@@ -192,18 +192,13 @@ def test_tensors_get_as_many_dimensions_as_the_level_wants() -> None:
         (dg.SpaceToDepth1OperatorDesc.of(X, 8), "DML902"),
     ],
 )
-def test_what_breaks_a_rule_is_built_and_reported(desc: dg.OperatorDesc, code: str) -> None:
+def test_a_descriptor_that_breaks_a_rule_is_built_and_reported(desc: dg.OperatorDesc, code: str) -> None:
     assert code in {finding.code for finding in dg.validate(desc).errors}
 
 
 G, E, N, B, S, W, D = (
-    dg.GatherOperatorDesc.of,
-    dg.GatherElementsOperatorDesc.of,
-    dg.GatherNDOperatorDesc.of,
-    dg.GatherND1OperatorDesc.of,
-    dg.SliceOperatorDesc.of,
-    dg.Slice1OperatorDesc.of,
-    dg.DepthToSpace1OperatorDesc.of,
+    *(dg.GatherOperatorDesc.of, dg.GatherElementsOperatorDesc.of, dg.GatherNDOperatorDesc.of, dg.GatherND1OperatorDesc.of),
+    *(dg.SliceOperatorDesc.of, dg.Slice1OperatorDesc.of, dg.DepthToSpace1OperatorDesc.of),
 )
 IDS = np.array([[2, 0]])
 
@@ -292,7 +287,7 @@ def test_an_argument_that_is_none_names_the_one_that_was_meant(of: Any, word: st
         (lambda: D(X, 2, order="DCR"), ValueError, "'DCR' is ONNX's name; DirectML's is DEPTH_COLUMN_ROW"),
     ],
 )
-def test_what_leaves_nothing_to_infer_is_refused(make_one: Any, error: type[Exception], words: str) -> None:
+def test_arguments_that_leave_nothing_to_infer_are_refused(make_one: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make_one()
 
@@ -371,7 +366,7 @@ def test_a_tuple_of_two_sizes_is_no_pair() -> None:
 
 
 @pytest.mark.parametrize("operator", dg.directml.OPERATORS.values(), ids=lambda operator: operator.name)
-def test_a_forgotten_argument_is_reported_with_the_name_of_the_public_class(operator: Any) -> None:
+def test_a_forgotten_argument_is_reported_with_the_public_class(operator: Any) -> None:
     with pytest.raises(TypeError, match=rf"^{operator.desc.__name__}\.of\(\) missing"):
         operator.desc.of()
 

@@ -86,7 +86,7 @@ def _bent(rng: random.Random, desc: OperatorDesc) -> OperatorDesc:
 @pytest.mark.slow
 @settings(max_examples=1300, deadline=None)
 @given(st.integers(0, 2**63 - 1))
-def test_what_is_accepted_can_be_lowered_and_nothing_raises(seed: int) -> None:
+def test_an_accepted_descriptor_can_be_lowered_without_errors(seed: int) -> None:
     rng = random.Random(seed)
     desc, level = make(rng)
     for _ in range(rng.randint(1, 3)):

@@ -133,7 +133,7 @@ def test_slice_is_slice1_with_positive_strides(seed: int) -> None:
 
 @some
 @given(seeds)
-def test_depth_to_space_is_space_to_depth_with_the_tensors_swapped(seed: int) -> None:
+def test_depth_to_space_is_space_to_depth_with_swapped_tensors(seed: int) -> None:
     desc = _drawn(seed, "DEPTH_TO_SPACE1")
     assert isinstance(desc, DepthToSpace1OperatorDesc)
     inputs = desc.input_tensor.model_copy(update={"flags": TensorFlags.NONE, "strides": None, "total_tensor_size_in_bytes": None})
@@ -208,7 +208,7 @@ def test_gather_is_gather_elements_with_repeated_indices(seed: int) -> None:
 
 @some
 @given(seeds)
-def test_gather_with_live_leading_index_dimensions_is_a_batched_gather_nd1(seed: int) -> None:
+def test_gather_with_leading_index_dimensions_is_gather_nd1(seed: int) -> None:
     rng = random.Random(seed)
     batch, rows, columns, count = rng.randint(2, 4), *(rng.randint(1, 5) for _ in range(3))
     data = BufferTensorDesc(data_type="INT8", sizes=(batch, rows, columns))

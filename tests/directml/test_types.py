@@ -73,15 +73,7 @@ def test_feature_levels() -> None:
     "written",
     [
         *(
-            "3_1",
-            "3.1",
-            "LEVEL_3_1",
-            "DML_FEATURE_LEVEL_3_1",
-            "LEVEL_3.1",
-            " 3_1 ",
-            "0x3100",
-            0x3100,
-            3.1,
+            *("3_1", "3.1", "LEVEL_3_1", "DML_FEATURE_LEVEL_3_1", "LEVEL_3.1", " 3_1 ", "0x3100", 0x3100, 3.1),
             FeatureLevel.LEVEL_3_1,
         ),
         *("DirectML 1.5", "DirectML 1.5.0", "directml 1.5.1", "DirectML-1.5.0"),
@@ -173,7 +165,7 @@ def test_a_data_type_is_written_in_several_ways(written: Any) -> None:
 @pytest.mark.parametrize(
     ("written", "meant"), [("UINT_32", "UINT32"), ("Int64", "INT64"), ("DML_TENSOR_DATA_TYPE_FLOT16", "FLOAT16")]
 )
-def test_a_misspelt_data_type_is_refused_with_the_one_that_is_meant(written: str, meant: str) -> None:
+def test_a_misspelt_data_type_is_refused_with_the_one_meant(written: str, meant: str) -> None:
     with pytest.raises(ValidationError, match=f"'{written}' is no DataType; did you mean {meant}\\?") as caught:
         BufferTensorDesc(data_type=written, sizes=(1,))
     assert "FLOAT64" not in str(caught.value)
@@ -344,14 +336,11 @@ def test_a_stated_count_may_be_wrong_and_is_a_finding() -> None:
     desc = EXAMPLES[1].desc.model_copy(update={"input_tensor": tensor})
     (finding,) = validate(desc).errors
     assert (finding.code, finding.path, finding.expected, finding.got) == (
-        "DML101",
-        "InputTensor.DimensionCount",
-        "2, the number of Sizes",
-        "7",
+        *("DML101", "InputTensor.DimensionCount", "2, the number of Sizes", "7"),
     )
 
 
-def test_a_windows_in_the_place_of_a_level_is_answered_with_levels() -> None:
+def test_a_windows_in_place_of_a_level_is_answered_with_levels() -> None:
     with pytest.raises(ValueError, match=r"Windows 10 1903 has 1_0, Windows 10 2004 has 2_0, Windows 11 21H2 has 4_0"):
         FeatureLevel.parse("Windows 10 1903")
 
@@ -373,6 +362,6 @@ def test_a_windows_in_the_place_of_a_level_is_answered_with_levels() -> None:
         ("newest", "6_4"),
     ],
 )
-def test_a_version_in_the_place_of_a_level_is_answered_with_its_level(written: str, hint: str) -> None:
+def test_a_version_in_place_of_a_level_is_answered_with_it(written: str, hint: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(hint)}$"):
         FeatureLevel.parse(written)

@@ -68,6 +68,11 @@ def write(folder: Path, value: Any, name: str = "model.json") -> Path:
     return file
 
 
+def line_of(file: Path, text: str) -> int:
+    """The number of the first line of a file that has a text in it."""
+    return next(number for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if text in line)
+
+
 def check(folder: Path, value: Any, level: str = "6_4") -> CheckedFile:
     """Write and check."""
     return check_file(write(folder, value), level)

@@ -13,40 +13,36 @@ from tests.dxdispatch.models import GATHER, MODEL, REMOVED, changed, check
 BINDINGS = ("commands", 0, "bindings")
 OFFSET = {"name": "table", "elementOffset": 4}
 BIG = ("resources", "table", "sizeInBytes"), 96
+ALIGNED = ("dispatchables", "gather", "desc", "InputTensor", "GuaranteedBaseOffsetAlignment"), 32
+OWNED = ("dispatchables", "gather", "desc", "InputTensor", "Flags"), "OWNED_BY_DML"
+
+
+def bound(name: str, value: Any, *more: tuple[tuple[str | int, ...], Any]) -> Any:
+    """The model with another binding of its dispatch, and more changes."""
+    return changed(((*BINDINGS, name), value), *more)
+
 
 BROKEN: list[tuple[str, str, Any, list[str], Any]] = [
-    (
-        "DML701",
-        "bindings",
-        changed(((*BINDINGS, "IndicesTensor"), REMOVED)),
-        ["a resource for IndicesTensor", "none"],
-        MODEL,
-    ),
+    ("DML701", "bindings", bound("IndicesTensor", REMOVED), ["a resource for IndicesTensor", "none"], MODEL),
     (
         "DML702",
         "bindings.IndexTensor",
-        changed(((*BINDINGS, "IndexTensor"), "rows")),
+        bound("IndexTensor", "rows"),
         ["InputTensor, IndicesTensor, OutputTensor", "'IndexTensor'"],
         MODEL,
     ),
     (
         "DML703",
         "bindings.InputTensor",
-        changed(((*BINDINGS, "InputTensor"), ["table", "rows"])),
+        bound("InputTensor", ["table", "rows"]),
         ["1 resource for InputTensor", "2 ('table', 'rows')"],
-        changed(((*BINDINGS, "InputTensor"), ["table"])),
+        bound("InputTensor", ["table"]),
     ),
-    (
-        "DML703",
-        "bindings.InputTensor",
-        changed(((*BINDINGS, "InputTensor"), [])),
-        ["1 resource for InputTensor", "0 (none)"],
-        MODEL,
-    ),
+    ("DML703", "bindings.InputTensor", bound("InputTensor", []), ["1 resource for InputTensor", "0 (none)"], MODEL),
     (
         "DML704",
         "bindings.InputTensor",
-        changed(((*BINDINGS, "InputTensor"), "tabel")),
+        bound("InputTensor", "tabel"),
         ["'table', 'rows', 'output'", "'tabel'", "write 'table'"],
         MODEL,
     ),
@@ -60,55 +56,45 @@ BROKEN: list[tuple[str, str, Any, list[str], Any]] = [
     (
         "DML705",
         "bindings.InputTensor",
-        changed(((*BINDINGS, "InputTensor"), OFFSET)),
+        bound("InputTensor", OFFSET),
         ["at least 24 bytes", "8 bytes (24 of 'table', less the offset 16)", "to 40 or more"],
-        changed(((*BINDINGS, "InputTensor"), OFFSET), (("resources", "table", "sizeInBytes"), 40)),
+        bound("InputTensor", OFFSET, (("resources", "table", "sizeInBytes"), 40)),
     ),
     (
         "DML705",
         "bindings.InputTensor",
-        changed(((*BINDINGS, "InputTensor"), {"name": "table", "elementOffset": 2**40})),
+        bound("InputTensor", {"name": "table", "elementOffset": 2**40}),
         ["0 bytes (24 of 'table', less the offset 4398046511104)"],
         MODEL,
     ),
     (
         "DML706",
         "bindings.InputTensor",
-        changed(((*BINDINGS, "InputTensor"), {"name": "table", "elementOffset": 3}), BIG),
+        bound("InputTensor", {"name": "table", "elementOffset": 3}, BIG),
         ["a multiple of 16 bytes", "12 bytes", "byte 16 (elementOffset 4 of FLOAT32)"],
-        changed(((*BINDINGS, "InputTensor"), OFFSET), BIG),
+        bound("InputTensor", OFFSET, BIG),
     ),
     (
         "DML706",
         "bindings.InputTensor",
-        changed(
-            ((*BINDINGS, "InputTensor"), OFFSET),
-            BIG,
-            (("dispatchables", "gather", "desc", "InputTensor", "GuaranteedBaseOffsetAlignment"), 32),
-        ),
+        bound("InputTensor", OFFSET, BIG, ALIGNED),
         ["a multiple of 32 bytes", "16 bytes", "byte 32 (elementOffset 8 of FLOAT32)"],
-        changed(
-            ((*BINDINGS, "InputTensor"), {"name": "table", "elementOffset": 8}),
-            BIG,
-            (("dispatchables", "gather", "desc", "InputTensor", "GuaranteedBaseOffsetAlignment"), 32),
-        ),
+        bound("InputTensor", {"name": "table", "elementOffset": 8}, BIG, ALIGNED),
     ),
     (
         "DML707",
         "bindings.OutputTensor",
-        changed(((*BINDINGS, "OutputTensor"), {"name": "table", "elementOffset": 4}), BIG),
+        bound("OutputTensor", {"name": "table", "elementOffset": 4}, BIG),
         ["outside InputTensor's 0 … 23", "bytes 16 … 47"],
-        changed(((*BINDINGS, "OutputTensor"), {"name": "table", "elementOffset": 8}), BIG),
+        bound("OutputTensor", {"name": "table", "elementOffset": 8}, BIG),
     ),
     (
         "DML708",
         "bindings.InputTensor",
-        changed((("dispatchables", "gather", "desc", "InputTensor", "Flags"), "OWNED_BY_DML")),
+        changed(OWNED),
         ["at initialisation: its Flags are OWNED_BY_DML", "at execution", "dispatchables.gather.bindings"],
         changed(
-            (("dispatchables", "gather", "desc", "InputTensor", "Flags"), "OWNED_BY_DML"),
-            (("dispatchables", "gather", "bindings"), {"InputTensor": "table"}),
-            ((*BINDINGS, "InputTensor"), REMOVED),
+            OWNED, (("dispatchables", "gather", "bindings"), {"InputTensor": "table"}), ((*BINDINGS, "InputTensor"), REMOVED)
         ),
     ),
     (
@@ -125,13 +111,7 @@ BROKEN: list[tuple[str, str, Any, list[str], Any]] = [
         ["'gather'", "'gathr'", "write 'gather'"],
         MODEL,
     ),
-    (
-        "DML704",
-        "commands[1].resource",
-        changed((("commands", 1, "resource"), "x")),
-        ["'table', 'rows', 'output'", "'x'"],
-        MODEL,
-    ),
+    ("DML704", "commands[1].resource", changed((("commands", 1, "resource"), "x")), ["'table', 'rows', 'output'", "'x'"], MODEL),
     (
         "DML710",
         "dimensions",
@@ -170,15 +150,14 @@ def test_a_finding_names_the_line_of_the_binding(tmp_path: Path) -> None:
 
 def test_element_size_of_the_binding_counts(tmp_path: Path) -> None:
     binding = {"name": "table", "elementOffset": 2, "elementSizeInBytes": 16, "elementCount": 1, "elementStride": 4}
-    found = check(tmp_path, changed(((*BINDINGS, "InputTensor"), binding)))
+    found = check(tmp_path, bound("InputTensor", binding))
     (finding,) = found.errors
     assert (finding.code, "less the offset 32" in finding.got) == ("DML705", True)
 
 
 def test_a_tensor_that_is_wrong_itself_is_not_measured(tmp_path: Path) -> None:
     broken = changed(
-        (("dispatchables", "gather", "desc", "InputTensor", "DataType"), "UNKNOWN"),
-        (("resources", "rows", "initialValues"), [1]),
+        (("dispatchables", "gather", "desc", "InputTensor", "DataType"), "UNKNOWN"), (("resources", "rows", "initialValues"), [1])
     )
     found = check(tmp_path, broken)
     assert {finding.code for finding in found.errors if finding.code.startswith("DML7")} == {"DML705"}

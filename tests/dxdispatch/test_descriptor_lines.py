@@ -118,7 +118,7 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: py
     assert [error.line for error in found.findings] == [3]
 
 
-def test_what_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     different = b"".join(lines(*({"name": str(number), **GATHER} for number in range(100))))
     file = tmp_path / "dump.jsonl"
     for module in (descriptor_lines, files):

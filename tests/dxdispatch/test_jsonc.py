@@ -106,7 +106,7 @@ def test_escapes() -> None:
         ("[1,\ufeff2]", 1, 4, "U+FEFF"),
     ],
 )
-def test_what_is_no_json(text: str, line: int, column: int, says: str) -> None:
+def test_texts_that_are_no_json_are_refused(text: str, line: int, column: int, says: str) -> None:
     with pytest.raises(JsonError) as caught:
         Document(text)
     assert (caught.value.position, says in str(caught.value)) == (Position(line, column), True), str(caught.value)

@@ -11,18 +11,23 @@ import numpy as np
 import pytest
 
 from dmlgather.directml import DataType
-from dmlgather.directml.dxdispatch.model_file import check_file
+from dmlgather.directml.dxdispatch.model_file import CheckedFile
 from dmlgather.directml.dxdispatch.npy import read_npy, read_raw
 from dmlgather.files import FileError
-from tests.dxdispatch.models import changed, check, write
+from tests.dxdispatch.models import changed, check
 
 TYPES = ["f4", "f2", "f8", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "?"]
+
+
+def of_file(folder: Path, name: str, resource: str = "file", **stated: Any) -> CheckedFile:
+    """The check of a model with a resource whose values lie in a file."""
+    return check(folder, changed((("resources", resource), {"initialValues": {"sourcePath": name}, **stated})))
 
 
 def loaded(folder: Path, name: str, data_type: str | None = None) -> Any:
     """The resource whose values lie in the file, as bytes."""
     stated = {} if data_type is None else {"initialValuesDataType": data_type}
-    found = check(folder, changed((("resources", "file"), {"initialValues": {"sourcePath": name}, **stated})))
+    found = of_file(folder, name, **stated)
     assert not found.problems, [str(problem) for problem in found.problems]
     resource = found.resources["file"]
     return resource, resource.buffer()[: resource.values.bytes].tobytes()
@@ -67,8 +72,7 @@ def test_npy_of_format_2(tmp_path: Path) -> None:
 
 def test_npy_type_wins_with_a_warning(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(3, dtype=np.int32))
-    model = changed((("resources", "file"), {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": "x.npy"}}))
-    found = check(tmp_path, model)
+    found = of_file(tmp_path, "x.npy", initialValuesDataType="FLOAT32")
     assert found.resources["file"].data_type is DataType.INT32
     assert [(finding.code, finding.got) for finding in found.findings] == [("DML802", "FLOAT32")]
 
@@ -83,9 +87,7 @@ def test_raw_bytes(tmp_path: Path, name: str) -> None:
 
 def test_values_may_begin_at_any_byte(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(3, dtype=np.uint64))
-    resource = {"initialValues": {"sourcePath": "x.npy"}, "initialValuesOffsetInBytes": 5, "sizeInBytes": 40}
-    found = check(tmp_path, changed((("resources", "file"), resource)))
-    buffer = found.resources["file"].buffer()
+    buffer = of_file(tmp_path, "x.npy", initialValuesOffsetInBytes=5, sizeInBytes=40).resources["file"].buffer()
     assert buffer.tobytes() == bytes(5) + np.arange(3, dtype="<u8").tobytes() + bytes(11)
 
 
@@ -138,8 +140,7 @@ def test_bad_npy(tmp_path: Path, case: str) -> None:
     with pytest.raises(FileError) as caught:
         read_npy(file)
     assert says in str(caught.value)
-    found = check(tmp_path, changed((("resources", "file"), {"initialValues": {"sourcePath": "x.npy"}})))
-    (problem,) = found.problems
+    (problem,) = of_file(tmp_path, "x.npy").problems
     assert problem.path == "resources.file.initialValues.sourcePath"
     assert problem.message.startswith("x.npy ")
 
@@ -177,26 +178,24 @@ def _loop(path: Path) -> None:
 @pytest.mark.parametrize("name", ["x.npy", "x.dat"])
 def test_no_file(tmp_path: Path, make: Any, says: str, name: str) -> None:
     make(tmp_path / name)
-    resource = {"initialValues": {"sourcePath": name}, "initialValuesDataType": "UINT8"}
-    (problem,) = check(tmp_path, changed((("resources", "file"), resource))).problems
+    (problem,) = of_file(tmp_path, name, initialValuesDataType="UINT8").problems
     assert says in problem.message
 
 
 @pytest.mark.parametrize("name", ["a\0b.npy", "x" * 5000 + ".npy", "", ".", "photo.PNG", "photo.jpeg"])
 def test_impossible_names(tmp_path: Path, name: str) -> None:
-    resource = {"initialValues": {"sourcePath": name}, "initialValuesDataType": "UINT8"}
-    assert len(check(tmp_path, changed((("resources", "file"), resource))).problems) == 1
+    assert len(of_file(tmp_path, name, initialValuesDataType="UINT8").problems) == 1
 
 
 def test_raw_bytes_need_a_type(tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_bytes(b"1234")
-    (problem,) = check(tmp_path, changed((("resources", "file"), {"initialValues": {"sourcePath": "x.dat"}}))).problems
+    (problem,) = of_file(tmp_path, "x.dat").problems
     assert "'initialValuesDataType' has to state their type" in problem.message
 
 
-def test_a_file_too_small_for_its_tensor_is_a_problem_of_the_file(tmp_path: Path) -> None:
+def test_a_file_too_small_for_its_tensor_is_a_problem(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 2), np.float32))
-    found = check(tmp_path, changed((("resources", "table"), {"initialValues": {"sourcePath": "x.npy"}})))
+    found = of_file(tmp_path, "x.npy", resource="table")
     (problem,) = found.problems
     assert not found.findings
     assert f"{tmp_path}/x.npy has the wrong size: expected at least 24 bytes for InputTensor" in problem.message
@@ -205,8 +204,7 @@ def test_a_file_too_small_for_its_tensor_is_a_problem_of_the_file(tmp_path: Path
 
 def test_a_file_that_shrinks_after_the_check(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(100, np.float32))
-    file = write(tmp_path, changed((("resources", "file"), {"initialValues": {"sourcePath": "x.npy"}})))
-    resource = check_file(file).resources["file"]
+    resource = of_file(tmp_path, "x.npy").resources["file"]
     (tmp_path / "x.npy").write_bytes(b"short")
     with pytest.raises(FileError, match="became shorter"):
         resource.buffer()

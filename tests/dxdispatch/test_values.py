@@ -137,7 +137,7 @@ class Parts(np.ndarray[Any, Any]):
         super().__setitem__(key, value)
 
 
-def test_many_values_are_written_in_parts_that_an_interrupt_can_end() -> None:
+def test_many_values_are_written_in_interruptible_parts() -> None:
     out = np.zeros(2 * CHUNK + 3, np.uint8).view(Parts)
     Parts.written.clear()
     Constant(DataType.UINT8, out.size, np.uint8(7)).write(out)

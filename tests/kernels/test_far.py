@@ -34,7 +34,7 @@ def test_random_far_plans_equal_the_plan(rng: random.Random) -> None:
 
 @pytest.mark.parametrize(("row", "family"), [(12, KernelKind.GATHER), (331, KernelKind.SPAN), (12, KernelKind.GENERAL)])
 @pytest.mark.parametrize("kind", [IndexType.INT32, IndexType.INT64, IndexType.UINT64], ids=lambda kind: kind.name)
-def test_a_gather_reads_a_table_of_more_than_2_to_the_31_elements(
+def test_a_gather_reads_a_table_of_over_2_to_the_31_elements(
     kind: IndexType, row: int, family: KernelKind, rng: random.Random
 ) -> None:
     rows = FAR // row
@@ -101,7 +101,7 @@ def test_a_slice_reads_runs_far_apart(rng: random.Random) -> None:
     assert agree(plan, rng, 2) == {KernelKind.SPAN}
 
 
-def test_a_step_of_2_to_the_31_bytes_goes_through_the_general_kernel(rng: random.Random) -> None:
+def test_a_step_of_2_to_the_31_bytes_takes_the_general_kernel(rng: random.Random) -> None:
     step = 2**30
     plan = IndexPlan((5, 2), (step, 1), (2, 1), 4, 10, 4 * step + 2)
     assert agree(plan, rng) == {KernelKind.GENERAL}
@@ -128,7 +128,7 @@ def test_lookups_beyond_31_bits_go_through_the_general_kernel(limit: int, step: 
 
 
 @pytest.mark.parametrize(("step", "family"), [(2**31 - 1, KernelKind.SPAN), (2**31, KernelKind.GENERAL)])
-def test_runs_2_to_the_31_bytes_apart_go_through_the_general_kernel(step: int, family: KernelKind, rng: random.Random) -> None:
+def test_runs_2_to_the_31_bytes_apart_take_the_general_kernel(step: int, family: KernelKind, rng: random.Random) -> None:
     plan = IndexPlan((5, 301), (301, 1), (step, 1), 1, 4 * step + 301, 5 * 301)
     assert agree(plan, rng, 1) == {family}
 

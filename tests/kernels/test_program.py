@@ -496,7 +496,7 @@ def test_long_rows_are_staged_where_the_device_allows_it(
 
 
 @gpu
-def test_a_device_that_refuses_its_shared_limit_is_a_device_error(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_refuses_its_shared_limit_is_an_error(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = driver.shared_limit(0)
     monkeypatch.setattr(driver, "shared_limit", lambda _: limit + 1)
     with pytest.raises(DeviceError, match=r"staged_e4_i8_long cannot be compiled or loaded on cuda:0 \(CUDA_ERROR_INVALID_VALUE"):

@@ -8,23 +8,21 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 from dmlgather.onnx_checking.following.model_nodes import ModelContents, NodeValue, find_nodes
 from dmlgather.onnx_checking.reading.file import read_model
 from dmlgather.onnx_checking.sizes.expressions import Sizes
 from dmlgather.onnx_checking.sizes.values import Unknown
+from tests.onnx_checking.modelling import saved
+from tests.onnx_checking.sessions import REFUSALS, run
 
 Array = np.ndarray[Any, Any]
 
 
 def contents_of(model: onnx.ModelProto, folder: Path) -> ModelContents:
     """What is found in a model, which goes through a file in `folder`."""
-    path = folder / "model.onnx"
-    onnx.save(model, path)
-    return find_nodes(read_model(path))
+    return find_nodes(read_model(saved(folder, model)))
 
 
 def with_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -49,13 +47,9 @@ def known_values(model: onnx.ModelProto, folder: Path) -> tuple[dict[str, NodeVa
 
 def ran(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
     """All values of a model by onnxruntime; None where it refuses the model, or the sizes."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    names = [value.name for value in model.graph.output]
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        return dict(zip(names, session.run(names, inputs), strict=True))
-    except (Fail, InvalidArgument, RuntimeException):
+        return run(model, inputs)
+    except REFUSALS:
         return None
 
 

@@ -29,11 +29,16 @@ def parsed(text: str) -> onnx.ModelProto:
     return model
 
 
-def checked(folder: Path, model: str | onnx.ModelProto, level: str = "6_4", name: str = "model.onnx") -> CheckedModel:
-    """What checking a model says, which goes through a file in `folder`."""
+def saved(folder: Path, model: str | onnx.ModelProto, name: str = "model.onnx") -> Path:
+    """The file of a model."""
     path = folder / name
     onnx.save(parsed(model) if isinstance(model, str) else model, path)
-    found = check_model(path, level)
+    return path
+
+
+def checked(folder: Path, model: str | onnx.ModelProto, level: str = "6_4") -> CheckedModel:
+    """What checking a model says, which goes through a file in `folder`."""
+    found = check_model(saved(folder, model), level)
     assert not found.problems
     return found
 

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, helper
-from onnxruntime.capi import onnxruntime_pybind11_state as fail
 
 from tests.onnx.random_models import Value, data
 from tests.onnx_checking.nested_models import DOMAIN, FLAT, NestedDraft, graph_of, laid_flat, random_nested
-
-FAILURES = (fail.Fail, fail.InvalidArgument, fail.InvalidGraph, fail.NotImplemented, fail.RuntimeException)
+from tests.onnx_checking.sessions import OFF, REFUSALS, session
 
 TYPES = ("float32", "float64", "float16", "int8", "int32", "int64", "uint8", "bool")
 
@@ -73,9 +70,9 @@ def random_stated(rng: random.Random) -> StatedModel:
         draft, inputs = random_nested(rng)
         bases: dict[str, int] = {}
         shapes = {name: [_named(rng, size, bases) for size in value.shape] for name, value in inputs.items()}
-        with suppress(*FAILURES):  # of a size that a constant shape does not fit, or a type for which there is no kernel
+        with suppress(*REFUSALS):  # of a size that a constant shape does not fit, or a type for which there is no kernel
             return _stated(rng, draft, inputs, shapes, bases)
-        with suppress(*FAILURES):
+        with suppress(*REFUSALS):
             return _stated(rng, draft, inputs, {name: value.shape for name, value in inputs.items()}, {})
 
 
@@ -134,7 +131,7 @@ def observed(
     graph = graph_of(flat, [], made)
     unnamed = {name: [None if isinstance(size, str) else size for size in shape] for name, shape in shapes.items()}
     graph.input.extend(_typed(inputs, unnamed))
-    session = session_of(_model(draft, graph))
+    by_onnxruntime = session(_model(draft, graph), OFF)
     found: list[list[Array]] = []
     for number, values in enumerate(sizes):
         feeds = {
@@ -142,20 +139,11 @@ def observed(
             for name, value in inputs.items()
         }
         feeds["c"] = np.array(number % 2 == 0)
-        found.append(session.run(made, feeds))
+        found.append(by_onnxruntime.run(made, feeds))
     return {
         name.replace(FLAT, ""): Seen(np.asarray(found[0][at]).dtype, [np.asarray(run[at]).shape for run in found])
         for at, name in enumerate(made)
     }
-
-
-def session_of(model: ModelProto, level: Any = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL) -> Any:
-    """A session of onnxruntime that optimises nothing, or at this level."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = level
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def _state(rng: random.Random, model: StatedModel) -> None:

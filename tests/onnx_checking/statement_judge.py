@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import onnx
-import onnxruntime
 from onnx import ModelProto
 
 from dmlgather.directml.findings import LocatedFinding
 from dmlgather.onnx.problems.partial_types import PartialType
-from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.following.model_nodes import find_nodes
 from dmlgather.onnx_checking.reading.file import read_model
-from tests.onnx_checking.stated_models import FAILURES, Change, StatedModel, changed, random_stated, session_of
+from tests.onnx_checking.modelling import checked
+from tests.onnx_checking.sessions import ALL, OFF, REFUSALS, session
+from tests.onnx_checking.stated_models import Change, StatedModel, changed, random_stated
 
 CODES: Mapping[str, tuple[str, ...]] = {
     "type": ("EXP307", "EXP306"),
@@ -32,9 +31,6 @@ A size that is the same number in all runs may follow as an expression.
 REFUSES, RUNS = "onnxruntime refuses to load the model", "computes the right one"
 """What a finding says of onnxruntime, if it is sure whether the model runs."""
 
-ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-NONE = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-
 
 def judged(folder: Path, seed: int) -> tuple[str, str | None]:
     """What was changed in a model, and what is wrong about the findings: "none" where it states nothing of the kind, and "true"
@@ -44,7 +40,7 @@ def judged(folder: Path, seed: int) -> tuple[str, str | None]:
     model = random_stated(rng)
     if findings := found(folder, model.proto):
         return "true", f"it states nothing wrong: {_said(findings)}"
-    session_of(model.proto)
+    session(model.proto, OFF)
     kind = rng.choice(tuple(CODES))
     made = changed(rng, model, kind)
     if made is None:
@@ -56,11 +52,7 @@ def judged(folder: Path, seed: int) -> tuple[str, str | None]:
 
 def found(folder: Path, model: ModelProto) -> list[LocatedFinding]:
     """The findings about what a model states of its values."""
-    path = folder / "stated.onnx"
-    onnx.save(model, path)
-    checked = check_model(path, "6_4")
-    assert not checked.problems
-    return [finding for finding in checked.findings if finding.code in ("EXP306", "EXP307", "EXP308")]
+    return [finding for finding in checked(folder, model).findings if finding.code in ("EXP306", "EXP307", "EXP308")]
 
 
 def _faults(folder: Path, model: StatedModel, proto: ModelProto, change: Change) -> Iterator[str]:
@@ -73,13 +65,13 @@ def _faults(folder: Path, model: StatedModel, proto: ModelProto, change: Change)
         yield f"has code {finding.code}"
     loads, reason = True, ""
     try:
-        session_of(proto)
-    except FAILURES as error:
+        session(proto, OFF)
+    except REFUSALS as error:
         loads, reason = False, str(error)
     if loads if REFUSES in finding.got else not loads and RUNS in finding.got:
         yield f"onnxruntime {'loads it' if loads else reason!r}, unlike {finding.got!r}"
     if loads and change.where == "graph":
-        (contradiction,) = find_nodes(read_model(folder / "stated.onnx")).contradictions
+        (contradiction,) = find_nodes(read_model(folder / "model.onnx")).contradictions
         yield from _kept(model, proto, change.tensor, contradiction.runtime)
 
 
@@ -96,7 +88,7 @@ def _kept(model: StatedModel, proto: ModelProto, tensor: str, kept: PartialType)
         shown.graph.output.append(value)
         shown.graph.value_info.remove(value)
     said = _wrong(model, tensor, kept.shape)
-    least, most = (_wrong(model, tensor, _shape_in_runtime(shown, tensor, level)) for level in (ALL, NONE))
+    least, most = (_wrong(model, tensor, _shape_in_runtime(shown, tensor, level)) for level in (ALL, OFF))
     if not least <= said <= most:
         yield f"kept {kept} with the wrong sizes {sorted(said)}, unlike onnxruntime's {sorted(least)} to {sorted(most)}"
 
@@ -104,11 +96,11 @@ def _kept(model: StatedModel, proto: ModelProto, tensor: str, kept: PartialType)
 def _shape_in_runtime(model: ModelProto, tensor: str, level: Any) -> Any:
     """The shape of an output in onnxruntime's graph; none where a wrong size makes it give up as it optimises."""
     try:
-        session = session_of(model, level)
-    except FAILURES:
+        found = session(model, level)
+    except REFUSALS:
         assert level == ALL
         return None
-    return next(each.shape for each in session.get_outputs() if each.name == tensor)
+    return next(each.shape for each in found.get_outputs() if each.name == tensor)
 
 
 def _wrong(model: StatedModel, tensor: str, shape: Any) -> set[tuple[int, int]]:

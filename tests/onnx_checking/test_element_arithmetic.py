@@ -109,7 +109,7 @@ def test_each_operation_on_sizes_has_a_judge() -> None:
 
 
 @pytest.mark.parametrize("operation", JUDGES)
-def test_each_operation_is_on_known_elements_what_it_is_on_numbers(operation: str) -> None:
+def test_each_operation_on_known_elements_is_that_on_numbers(operation: str) -> None:
     count = 3 if operation == "where" else getattr(JUDGES[operation], "nin", 2)
     columns: list[list[Any]]
     if operation in ("and", "or", "not"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from dmlgather.onnx_checking.checked_model import Verdict
 from tests.onnx_checking.following import known_values
 from tests.onnx_checking.modelling import checked, parsed
+from tests.onnx_checking.sessions import run, session
 
 CONSTANTS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64 first = {0}, int64[1] far = {-9}"
 BOUNDS = {
@@ -34,11 +34,8 @@ def test_bounds_that_follow_from_shapes(tmp_path: Path, nodes: str) -> None:
     constants = f"{CONSTANTS}, int64[1] two = {{2}}, int64[2] pair = {{1, 2}}"
     model = parsed(TEXT.format(constants=constants, nodes=nodes))
     found = checked(tmp_path, model).nodes[-1]
-    data = np.zeros((8, 5), np.float32)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(["Z", "e"], {"X": data})
-    assert found.inputs[2].values == tuple(expected[1])
+    expected = run(model, {"X": np.zeros((8, 5), np.float32)})
+    assert found.inputs[2].values == tuple(expected["e"])
     assert found.verdict is Verdict.TAKEN
 
 
@@ -48,9 +45,9 @@ def test_limits_that_are_attributes(tmp_path: Path, limits: str) -> None:
     text = f"agraph (float[8] X, float[N] V) => (int64[1] e) {{ s = Shape(V) f = Cast<to = 1>(s) c = Clip{limits}(f) "
     model = parsed(f'<ir_version: 5, opset_import: ["" : 10]> {text} e = Cast<to = 7>(c) }}')
     known, sizes = known_values(model, tmp_path)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    by_onnxruntime = session(model)
     for number in range(1, 10):
-        (expected,) = session.run(["e"], {"X": np.zeros(8, np.float32), "V": np.zeros(number, np.float32)})
+        (expected,) = by_onnxruntime.run(["e"], {"X": np.zeros(8, np.float32), "V": np.zeros(number, np.float32)})
         elements = known["e"].elements
         assert isinstance(elements, np.ndarray) or "max = 7.5" in limits
         if isinstance(elements, np.ndarray):
@@ -85,9 +82,9 @@ def test_elements_of_which_some_are_names(tmp_path: Path, nodes: str) -> None:
     model = parsed(f"agraph (float[N,5] X) => (int64[c] e) <{constants}> {{ s = Shape(X) {nodes} }}")
     known, sizes = known_values(model, tmp_path)
     elements = known["e"].elements
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    by_onnxruntime = session(model)
     for number in range(1, 10):
-        (expected,) = session.run(["e"], {"X": np.zeros((number, 5), np.float32)})
+        (expected,) = by_onnxruntime.run(["e"], {"X": np.zeros((number, 5), np.float32)})
         if isinstance(elements, np.ndarray):
             assert [sizes.at(each, {"N": number}) for each in elements.tolist()] == expected.tolist()
     assert isinstance(elements, np.ndarray) is (nodes not in (ELEMENTS["Pow of others"], ELEMENTS["Cast to a small type"]))

@@ -95,7 +95,7 @@ NOT_COMPUTED = {
 
 
 @pytest.mark.parametrize(("nodes", "says"), NOT_COMPUTED.values(), ids=NOT_COMPUTED)
-def test_what_is_not_computed(tmp_path: Path, nodes: str, says: str) -> None:
+def test_a_value_is_not_computed_and_the_reason_is_said(tmp_path: Path, nodes: str, says: str) -> None:
     constants = f"{CONSTANTS}, int64[1] far = {{1099511627776}}, int64[70] many = {{{', '.join(['1'] * 70)}}}"
     head = '<ir_version: 9, opset_import: ["" : 17, "com.example" : 1]>'
     known, _ = known_values(parsed(f"{head} agraph () => () <{constants}> {{ {nodes} }}"), tmp_path)

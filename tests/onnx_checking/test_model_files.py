@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,9 +17,9 @@ from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import Verdict
 from dmlgather.onnx_checking.reading import file as model_file
 from dmlgather.onnx_checking.reading.inference_process import InferenceLimits
-from tests.onnx_checking.modelling import checked, only, parsed
+from tests.cli.command import python
+from tests.onnx_checking.modelling import checked, only, parsed, saved
 
-ROOT = Path(__file__).resolve().parents[2]
 GATHER = "agraph (float[4] X, int64[2] i) => (float[2] Z) { Z = Gather(X, i) }"
 GOOD = parsed(GATHER).SerializeToString()
 
@@ -79,9 +77,8 @@ def test_one_problem_each(tmp_path: Path, capfd: pytest.CaptureFixture[str], mak
 
 def test_a_model_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_file, "available_memory", lambda: 100)
-    path = tmp_path / "model.onnx"
-    path.write_bytes(GOOD)
-    assert "too many to decode with 100 bytes of memory free" in check_model(path).problems[0].message
+    (problem,) = check_model(saved(tmp_path, GATHER)).problems
+    assert "too many to decode with 100 bytes of memory free" in problem.message
 
 
 def test_an_unknown_level(tmp_path: Path) -> None:
@@ -107,14 +104,10 @@ def test_models_before_operator_sets(tmp_path: Path) -> None:
 
 
 def test_an_opset_of_other_operators_alone(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
     model = parsed(GATHER)
     model.opset_import[0].domain = "com.example"
-    onnx.save(model, path)
-    assert (
-        "states no opset for ONNX's own operators, one of which is Gather in its main graph"
-        in check_model(path).problems[0].message
-    )
+    (problem,) = check_model(saved(tmp_path, model)).problems
+    assert "states no opset for ONNX's own operators, one of which is Gather in its main graph" in problem.message
     model.graph.node[0].domain = "com.example"  # it has no need of them now
     found = checked(tmp_path, model)
     assert (found.nodes, found.others, found.opsets) == ((), {"com.example.Gather": 1}, {"com.example": 17})
@@ -123,10 +116,7 @@ def test_an_opset_of_other_operators_alone(tmp_path: Path) -> None:
 def test_shapes_that_cannot_be_inferred(tmp_path: Path) -> None:
     """An operator of a domain that is not imported: what the model states is taken, and the report says what is wrong."""
     text = """agraph (float[4] X, int64[2] i) => (float[2] Z) <float[8] W = {1,2,3,4,5,6,7,8}> {
-      Y = com.example.Foo(X)
-      V = Gather(W, i)
-      Z = Gather(Y, i)
-    }"""
+        Y = com.example.Foo(X) V = Gather(W, i) Z = Gather(Y, i) }"""
     found = checked(tmp_path, text)
     assert [node.verdict for node in found.nodes] == [Verdict.TAKEN, Verdict.UNKNOWN]
     remark = found.findings[0]
@@ -206,23 +196,23 @@ f<ax>(x) => (y) { i = Constant<value_int = 0>() y = Gather<axis: int = @ax>(x, i
 RICH = parsed(RICH_TEXT).SerializeToString()
 
 
+def test_names_of_graphs_around_and_of_functions_are_defined(tmp_path: Path) -> None:
+    assert "EXP304" not in {finding.code for finding in checked(tmp_path, RICH_TEXT).findings}
+
+
 def test_without_onnx(tmp_path: Path) -> None:
     """Where the package is missing, the message says how to get it; JSON files are checked all the same."""
-    (tmp_path / "model.onnx").write_bytes(GOOD)
     script = (
         "import sys; sys.modules['onnx'] = None\n"
         "from pathlib import Path\n"
         "from dmlgather.report.settings import check_paths\n"
-        "report = check_paths([Path('model.onnx')])\n"
+        f"report = check_paths([Path({str(saved(tmp_path, GATHER))!r})])\n"
         "print(report.exit_code, report.files[0].problems[0])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=True
-    )
-    assert ended.stdout.decode().startswith("2 model.onnx: an ONNX model needs the package onnx, which is not installed")
-    assert ended.stdout.decode().rstrip().endswith("(dmlgather's extra onnx)")
-    assert ended.stderr == b""
+    ended = python(script, check=True)
+    assert ended.stdout.startswith(f"2 {tmp_path}/model.onnx: an ONNX model needs the package onnx, which is not installed")
+    assert ended.stdout.endswith("(dmlgather's extra onnx)\n")
+    assert ended.stderr == ""
 
 
 def test_a_name_that_is_defined_nowhere(tmp_path: Path) -> None:
@@ -252,11 +242,6 @@ def test_nodes_that_are_not_sorted(tmp_path: Path) -> None:
     assert {node.verdict for node in found.nodes} == {Verdict.REFUSED}
     assert errors["gather"].got == "'j', which is defined only by a later node of the main graph"
     assert "sort the nodes" in errors["gather"].remedy
-
-
-def test_names_of_graphs_around_and_of_functions_are_defined(tmp_path: Path) -> None:
-    found = checked(tmp_path, parsed(RICH_TEXT))
-    assert "EXP304" not in {finding.code for finding in found.findings}
 
 
 def test_shapes_that_inference_passes_over(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.onnx_checking.shape_graphs import INPUTS, random_inputs, random_shape
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 2**32), min_size=2, max_size=4))
-def test_what_follows_is_what_onnxruntime_computes(tmp_path_factory: pytest.TempPathFactory, seed: int, runs: list[int]) -> None:
+def test_random_models_compute_as_follows(tmp_path_factory: pytest.TempPathFactory, seed: int, runs: list[int]) -> None:
     model = random_shape_graph(seed)
     known, sizes = known_values(model, tmp_path_factory.mktemp("model"))
     for run in runs:
@@ -106,7 +106,7 @@ FOLLOWS = {
 
 
 @pytest.mark.parametrize(("nodes", "claims"), FOLLOWS.values(), ids=FOLLOWS)
-def test_what_follows(tmp_path: Path, nodes: str, claims: dict[str, object]) -> None:
+def test_values_follow_from_sizes(tmp_path: Path, nodes: str, claims: dict[str, object]) -> None:
     model = with_outputs(parsed(f"agraph (float[N,8] X) => () <{CONSTANTS}> {{ {nodes} }}"))
     known, sizes = known_values(model, tmp_path)
     for name, claim in claims.items():

@@ -69,7 +69,7 @@ USES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("case", USES)
-def test_what_a_result_is_used_for(tmp_path: Path, case: str) -> None:
+def test_a_node_is_the_hosts_by_the_use_of_its_result(tmp_path: Path, case: str) -> None:
     text, expected = USES[case]
     opsets = '"" : 18, "com.microsoft" : 1, "elsewhere" : 1'
     made = "(float[M] z, int64[K] y)" if " y = " in text else "(float[M] z)"
@@ -121,7 +121,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("code", WRONG)
-def test_what_is_wrong_anywhere_is_refused(tmp_path: Path, code: str) -> None:
+def test_a_node_that_is_wrong_anywhere_is_refused(tmp_path: Path, code: str) -> None:
     text = f"g (float[N] x) => (float[M] z) <int64[1] first = {{0}}, int64[1] far = {{7}}> {{ {WRONG[code]} }}"
     found = checked(tmp_path, text)
     assert only(found).verdict is Verdict.REFUSED

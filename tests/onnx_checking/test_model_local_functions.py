@@ -10,7 +10,7 @@ from onnx import helper
 
 from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import Verdict
-from tests.onnx_checking.modelling import by_place, checked, findings_of, only, parsed
+from tests.onnx_checking.modelling import by_place, checked, findings_of, only, parsed, saved
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17, "local" : 1]>'
 TAKE = """
@@ -44,25 +44,19 @@ def test_calls_that_agree(tmp_path: Path) -> None:
     assert found.others == {"Constant": 2, "local.take": 2}
 
 
+CALLS = "agraph (float[N,8] X, int32[M,8] Y, int64[1] n) => (float[a] Z) <int64[1] two = {2}>"
+
+
 def test_calls_that_do_not(tmp_path: Path) -> None:
-    text = _model("""agraph (float[N,8] X, int32[M,8] Y, int64[1] n) => (float[a] Z) <int64[1] two = {2}> {
-      A = local.take<ax = 1>(X, two)
-      Z = local.take<ax = 0>(Y, n)
-    }""")
-    found = checked(tmp_path, text)
+    found = checked(tmp_path, _model(f"{CALLS} {{ A = local.take<ax = 1>(X, two) Z = local.take<ax = 0>(Y, n) }}"))
     cut, first = by_place(found).values()
     assert (cut.verdict, cut.missing) == (Verdict.UNKNOWN, ("data", "ends"))
     assert (first.verdict, first.missing) == (Verdict.UNKNOWN, ("data",))
-    of_ends = findings_of(found, cut.place)[1]
-    assert "an input of the graph" in of_ends.got
+    assert "an input of the graph" in findings_of(found, cut.place)[1].got
 
 
 def test_attributes_that_differ(tmp_path: Path) -> None:
-    text = _model("""agraph (float[N,8] X) => (float[a] Z) <int64[1] two = {2}> {
-      A = local.take<ax = 1>(X, two)
-      Z = local.take<ax = 0>(X, two)
-    }""")
-    found = checked(tmp_path, text)
+    found = checked(tmp_path, _model(f"{CALLS} {{ A = local.take<ax = 1>(X, two) Z = local.take<ax = 0>(X, two) }}"))
     _, first = by_place(found).values()
     assert (first.verdict, first.missing, first.attributes) == (Verdict.UNKNOWN, ("axis",), {})
     (finding,) = found.findings
@@ -78,27 +72,20 @@ def test_a_function_that_nothing_calls(tmp_path: Path) -> None:
 
 def test_an_attribute_that_no_call_gives(tmp_path: Path) -> None:
     """The node then has its operator's default."""
-    text = _model("agraph (float[N,8] X) => (float[a] Z) <int64[1] two = {2}> { Z = local.take(X, two) }")
-    _, first = by_place(checked(tmp_path, text)).values()
+    _, first = by_place(checked(tmp_path, _model(f"{CALLS} {{ Z = local.take(X, two) }}"))).values()
     assert (first.attributes, first.verdict, first.outputs[0].shape) == ({}, Verdict.TAKEN, (8,))
 
 
-def test_functions_that_call_functions(tmp_path: Path) -> None:
-    text = f"""{HEAD} agraph (float[6,8] X) => (float[a] Z) {{ Z = local.outer(X) }}
-    <opset_import: ["" : 17, "local" : 1], domain: "local">
-    outer (x) => (y) {{ two = Constant<value_ints = [2]>() y = local.take<ax = 0>(x, two) }}
-    {TAKE}"""
+OUTER = """<opset_import: ["" : 17, "local" : 1], domain: "local">
+outer (x) => (y) { two = Constant<value_ints = [2]>() y = local.take<ax = 0>(x, two) }"""
+
+
+@pytest.mark.parametrize("functions", [f"{OUTER} {TAKE}", f"{TAKE} {OUTER}"], ids=["caller first", "caller last"])
+def test_functions_that_call_functions(tmp_path: Path, functions: str) -> None:
+    text = f"{HEAD} agraph (float[6,8] X) => (float[a] Z) {{ Z = local.outer(X) }} {functions}"
     cut, first = by_place(checked(tmp_path, text)).values()
     assert (cut.inputs[0].shape, cut.inputs[2].values, cut.verdict) == ((6, 8), (2,), Verdict.TAKEN)
-    assert first.inputs[0].shape == (2, 8)
-
-
-def test_the_order_of_functions_does_not_matter(tmp_path: Path) -> None:
-    model = parsed(f"""{HEAD} agraph (float[6,8] X) => (float[a] Z) {{ Z = local.outer(X) }}
-    {TAKE}
-    <opset_import: ["" : 17, "local" : 1], domain: "local">
-    outer (x) => (y) {{ two = Constant<value_ints = [2]>() y = local.take<ax = 0>(x, two) }}""")
-    assert {node.verdict for node in checked(tmp_path, model).nodes} == {Verdict.TAKEN}
+    assert (first.inputs[0].shape, first.verdict) == ((2, 8), Verdict.TAKEN)
 
 
 def test_a_function_instead_of_an_operator(tmp_path: Path) -> None:
@@ -111,53 +98,46 @@ def test_a_function_instead_of_an_operator(tmp_path: Path) -> None:
     assert (found.nodes, found.others) == ((), {"Gather": 1, "Identity": 1})
 
 
+def _problem(folder: Path, model: str | onnx.ModelProto) -> str:
+    (problem,) = check_model(saved(folder, model)).problems
+    return problem.message
+
+
 def test_functions_in_a_circle(tmp_path: Path) -> None:
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
-    model = parsed(f"{HEAD} agraph (float[6,8] X) => (float[a] Z) {{ Z = local.a(X) }}")
+    text = f"{HEAD} agraph (float[6,8] X) => (float[a] Z) {{ Z = local.a(X) }}"
     for name, other in (("a", "b"), ("b", "a")):
-        node = helper.make_node(other, ["x"], ["y"], domain="local")
-        model.functions.append(helper.make_function("local", name, ["x"], ["y"], [node], imports))
-    path = tmp_path / "circle.onnx"
-    onnx.save(model, path)
-    (problem,) = check_model(path).problems
-    assert "call each other in a circle" in problem.message
-    assert "local:a" in problem.message
-
-
-@pytest.mark.slow
-def test_functions_that_stand_for_very_many_nodes(tmp_path: Path) -> None:
-    """Each of forty functions calls the next one twice: shapes are not inferred, and nothing takes long."""
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
-    model = parsed(f"{HEAD} agraph (float[6,8] X, int64 i) => (float[a] Z) {{ Y = local.f0(X) Z = Gather(X, i) }}")
-    for number in range(40):
-        nodes = [helper.make_node(f"f{number + 1}", ["x"], [name], domain="local") for name in ("y", "z")]
-        model.functions.append(helper.make_function("local", f"f{number}", ["x"], ["y"], nodes, imports))
-    last = helper.make_node("Identity", ["x"], ["y"])
-    model.functions.append(helper.make_function("local", "f40", ["x"], ["y"], [last], imports))
-    found = checked(tmp_path, model)
-    assert only(found).verdict is Verdict.TAKEN
-    remark = found.findings[0]
-    assert (remark.code, remark.severity, remark.subject) == ("EXP303", "warning", "")
-    assert "stand for" in remark.got
+        text += f'<domain: "local", opset_import: ["" : 17, "local" : 1]> {name} (x) => (y) {{ y = local.{other}(x) }}'
+    message = _problem(tmp_path, text)
+    assert "call each other in a circle" in message
+    assert "local:a" in message
 
 
 def test_a_function_without_its_opset(tmp_path: Path) -> None:
     model = parsed(ALIKE)
     del model.functions[0].opset_import[:]
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path)
-    (problem,) = check_model(path).problems
-    assert "states no opset for ONNX's own operators" in problem.message
-    assert "local:take" in problem.message
+    message = _problem(tmp_path, model)
+    assert "states no opset for ONNX's own operators" in message
+    assert "local:take" in message
 
 
 def test_a_call_with_more_than_the_function_has(tmp_path: Path) -> None:
     model = parsed(ALIKE)
     model.graph.node[1].output.append("more")
-    path = tmp_path / "model.onnx"
-    onnx.save(model, path)
-    (problem,) = check_model(path).problems
-    assert problem.message == "calls local:take with 2 outputs, but the function has 1"
+    assert _problem(tmp_path, model) == "calls local:take with 2 outputs, but the function has 1"
+
+
+@pytest.mark.slow
+def test_functions_that_stand_for_very_many_nodes(tmp_path: Path) -> None:
+    """Each of forty functions calls the next one twice: shapes are not inferred, and nothing takes long."""
+    text = f"{HEAD} agraph (float[6,8] X, int64 i) => (float[a] Z) {{ Y = local.f0(X) Z = Gather(X, i) }}"
+    bodies = [f"y = local.f{number + 1}(x) z = local.f{number + 1}(x)" for number in range(40)]
+    for number, body in enumerate([*bodies, "y = Identity(x)"]):
+        text += f'<domain: "local", opset_import: ["" : 17, "local" : 1]> f{number} (x) => (y) {{ {body} }}'
+    found = checked(tmp_path, text)
+    assert only(found).verdict is Verdict.TAKEN
+    remark = found.findings[0]
+    assert (remark.code, remark.severity, remark.subject) == ("EXP303", "warning", "")
+    assert "stand for" in remark.got
 
 
 DEFAULTS = f"""{HEAD} agraph (float[3,4] X, int64[2] i) => (float[a,b] Y, float[c,d] Z) {{ CALLS }}

@@ -25,6 +25,12 @@ FILES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 bounds = st.integers(-9, 9) | st.sampled_from([2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**63 - 2, -(2**63) + 1])
 
 
+def _slice(*bounds: Sequence[int]) -> onnx.ModelProto:
+    """A slice of float[N,M] by starts, ends, axes and steps."""
+    constants = {name: np.array(values, np.int64) for name, values in zip(BOUNDS_IN_ORDER, bounds, strict=True)}
+    return _model("Slice", {"data": (TensorProto.FLOAT, ["N", "M"])}, constants)
+
+
 @pytest.mark.parametrize("level", ["1_0", "2_0"])
 @pytest.mark.parametrize(
     ("starts", "ends", "steps"),
@@ -34,23 +40,18 @@ def test_steps_that_matter_from_the_second_element_on(
     tmp_path: Path, level: str, starts: tuple[int, ...], ends: tuple[int, ...], steps: tuple[int, ...]
 ) -> None:
     """The smallest sizes leave one element, which needs no step; more go backwards, which came with 2_1."""
-    axes = range(len(starts))
-    arrays = dict(zip(BOUNDS_IN_ORDER, (starts, ends, axes, steps), strict=True))
-    constants = {name: np.array(values, np.int64) for name, values in arrays.items()}
-    found = checked(tmp_path, _model("Slice", {"data": (TensorProto.FLOAT, ["N", "M"])}, constants), level)
+    axes = tuple(range(len(starts)))
+    found = checked(tmp_path, _slice(starts, ends, axes, steps), level)
     assert only(found).verdict is Verdict.REFUSED
     (finding,) = found.findings
     assert (finding.code, finding.path) == ("EXP106", "steps")
     told = dict(re.findall(r"(\w) = (\d+)", finding.got))
-    windows = Slice(TensorType((int(told["N"]), int(told["M"])), np.dtype("float32")), starts, ends, tuple(axes), steps).windows
+    windows = Slice(TensorType((int(told["N"]), int(told["M"])), np.dtype("float32")), starts, ends, axes, steps).windows
     assert windows[0].count > 1
 
 
 def test_steps_that_no_tensor_has_room_for(tmp_path: Path) -> None:
-    bounds = {"starts": [-1], "ends": [-(2**63)], "axes": [0], "steps": [-(2**63)]}
-    constants = {name: np.array(values, np.int64) for name, values in bounds.items()}
-    found = checked(tmp_path, _model("Slice", {"data": (TensorProto.FLOAT, ["N", "M"])}, constants), "1_0")
-    assert only(found).verdict is Verdict.TAKEN
+    assert only(checked(tmp_path, _slice([-1], [-(2**63)], [0], [-(2**63)]), "1_0")).verdict is Verdict.TAKEN
 
 
 SIZES = st.integers(1, 4) | st.sampled_from(["N", "M", None])

@@ -91,21 +91,11 @@ def test_blocks(tmp_path: Path, kind: str, node: str, own: str) -> None:
         assert found.attributes == {"blocksize": 2}
 
 
-def test_blocks_of_sizes_that_are_not_known(tmp_path: Path) -> None:
-    text = "agraph (float[N,C,?,W] X) => (float Z) {{ Z = {}(X) }}"
-    least = {
-        "DepthToSpace": ("N >= 1", "C >= 9", "X[2] >= 1", "W >= 1"),
-        "SpaceToDepth": ("N >= 1", "C >= 1", "X[2] >= 3", "W >= 3"),
-    }
-    for operator, provided in least.items():
-        found = only(checked(tmp_path, text.format(f"{operator}<blocksize = 3>"), "2_1"))
-        assert (found.verdict, found.provided) == (Verdict.TAKEN, provided)
+def test_blocks_that_do_not_fit(tmp_path: Path) -> None:
     model = checked(tmp_path, "agraph (float[N,C,5,W] X) => (float Z) { Z = SpaceToDepth<blocksize = 2>(X) }")
     (finding,) = model.findings
     assert (finding.code, only(model).verdict) == ("EXP101", Verdict.REFUSED)
     assert "data has size 5 in dimension 2" in finding.got
-    model = checked(tmp_path, "agraph (float X) => (float Z) { Y = Foo(X) Z = SpaceToDepth<blocksize = 2>(Y) }")
-    assert (only(model).verdict, only(model).missing) == (Verdict.UNKNOWN, ("data",))
 
 
 @pytest.mark.parametrize(
@@ -114,29 +104,46 @@ def test_blocks_of_sizes_that_are_not_known(tmp_path: Path) -> None:
 def test_the_route_at_the_lowest_level(tmp_path: Path, operator: str, lowest: str) -> None:
     found = only(checked(tmp_path, _one(operator, "float[4,2]"), "2_1"))
     assert found.lowest is not None
-    assert found.lowest.operators == (lowest,)
     types = {} if operator == "Slice" else {"indices": "UINT32"}  # all that levels before 3_0 take
-    assert found.lowest.types == types
+    assert (found.lowest.operators, found.lowest.types) == ((lowest,), types)
     newer = only(checked(tmp_path, _one(operator, "float[4,2]"), "6_4"))
     route = "SLICE1" if operator == "Slice" else lowest
     assert newer.taken == DirectMLForm(level=FeatureLevel.LEVEL_6_4, operators=(route,), types={})
+    carried = only(checked(tmp_path, _one(operator, "bool[4,2]"))).taken
+    assert carried is not None
+    assert carried.types["data"] == "UINT8"
 
 
-def test_types_that_directml_lacks_are_carried_by_others(tmp_path: Path) -> None:
-    found = only(checked(tmp_path, _one("Gather", "bool[4,2]")))
-    assert found.taken is not None
-    assert found.taken.types == {"data": "UINT8"}
+BACKWARDS = """agraph (float[4,2] X) => (float Z)
+    <int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}, int64[1] t = {-1}> { Z = Slice(X, s, e, a, t) }"""
+ALWAYS_EMPTY = "agraph (float[N] X) => (float Z) <int64[1] s = {3}, int64[1] e = {2}> { Z = Slice(X, s, e) }"
+BATCHES = "agraph (float[5,4,2] X, int64[5,7,2] i) => (float Z) { Z = GatherND<batch_dims = 1>(X, i) }"
+
+BELOW: dict[str, tuple[str, str, tuple[str, str] | None, tuple[str, str]]] = {
+    "a type, once and not once more for the output": (
+        _one("Gather", "int64[4,2]"), "1_0", ("4_1", "GATHER"), ("DML201", "InputTensor.DataType"),
+    ),
+    "negative steps": (BACKWARDS, "1_0", ("2_1", "SLICE1"), ("EXP106", "steps")),
+    "batches of tuples": (BATCHES, "2_1", ("3_0", "GATHER_ND1"), ("EXP106", "batch_dims")),
+    "an empty tensor": (_one("Slice", "float[1,2]"), "6_4", None, ("EXP102", "output.shape[0]")),
+    "a slice that is always empty": (ALWAYS_EMPTY, "6_4", None, ("EXP102", "output.shape[0]")),
+}  # fmt: skip
+"""A node, a level that refuses it, the form at the lowest level that takes it, and the code and path of the only finding."""
 
 
-def test_batches_of_tuples(tmp_path: Path) -> None:
-    model = "agraph (float[5,4,2] X, int64[5,7,2] i) => (float Z) { Z = GatherND<batch_dims = 1>(X, i) }"
-    newer = only(checked(tmp_path, model, "3_0"))
-    assert newer.taken is not None
-    assert newer.taken.operators == ("GATHER_ND1",)
-    older = checked(tmp_path, model, "2_1")
-    assert only(older).verdict is Verdict.REFUSED
-    assert only(older).lowest == newer.taken
-    assert {finding.code for finding in older.findings} == {"EXP106"}
+@pytest.mark.parametrize(("text", "level", "lowest", "said"), BELOW.values(), ids=BELOW)
+def test_a_level_refuses(tmp_path: Path, text: str, level: str, lowest: tuple[str, str] | None, said: tuple[str, str]) -> None:
+    model = checked(tmp_path, text, level)
+    node, form = only(model), None
+    if lowest is not None:
+        since, operator = lowest
+        form = DirectMLForm(level=FeatureLevel.parse(since), operators=(operator,))
+        assert only(checked(tmp_path, text, since)).taken == form
+    assert (node.verdict, node.lowest, node.provided) == (Verdict.REFUSED, form, ())
+    (finding,) = model.findings
+    assert (finding.code, finding.path) == said
+    assert (finding.file, finding.subject) == (str(tmp_path / "model.onnx"), f"{node.operator}_0")
+    assert finding.code != "DML201" or finding.level == FeatureLevel.LEVEL_4_1
 
 
 def test_strings(tmp_path: Path) -> None:
@@ -146,62 +153,42 @@ def test_strings(tmp_path: Path) -> None:
     assert [finding.code for finding in model.findings] == ["EXP103"]
 
 
-def test_a_type_is_refused_once_not_once_more_for_the_output(tmp_path: Path) -> None:
-    model = checked(tmp_path, _one("Gather", "int64[4,2]"), "1_0")
-    (finding,) = model.findings
-    assert (finding.code, finding.path, finding.level) == ("DML201", "InputTensor.DataType", FeatureLevel.LEVEL_4_1)
-    assert (finding.file, finding.subject) == (str(tmp_path / "model.onnx"), "Gather_0")
+def _sliced(data: str, start: int, end: int) -> str:
+    return f"agraph ({data} X) => (float Z) <int64[1] s = {{{start}}}, int64[1] e = {{{end}}}> {{ Z = Slice(X, s, e) }}"
 
 
-def test_negative_steps(tmp_path: Path) -> None:
-    text = """agraph (float[4,2] X) => (float Z)
-    <int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}, int64[1] t = {-1}> { Z = Slice(X, s, e, a, t) }"""
-    model = checked(tmp_path, text, "1_0")
-    node = only(model)
-    assert node.verdict is Verdict.REFUSED
-    assert node.lowest == DirectMLForm(level=FeatureLevel.LEVEL_2_1, operators=("SLICE1",))
-    assert [(finding.code, finding.path) for finding in model.findings] == [("EXP106", "steps")]
-    assert only(checked(tmp_path, text, "2_1")).verdict is Verdict.TAKEN
-
-
-def test_empty_tensors(tmp_path: Path) -> None:
-    model = checked(tmp_path, _one("Slice", "float[1,2]"))
-    assert (only(model).verdict, only(model).lowest) == (Verdict.REFUSED, None)
-    assert [finding.code for finding in model.findings] == ["EXP102"]
-
-
-def test_a_slice_that_is_always_empty(tmp_path: Path) -> None:
-    model = checked(tmp_path, "agraph (float[N] X) => (float Z) <int64[1] s = {3}, int64[1] e = {2}> { Z = Slice(X, s, e) }")
-    assert (only(model).verdict, only(model).provided) == (Verdict.REFUSED, ())
+def _blocks(operator: str) -> str:
+    return f"agraph (float[N,C,?,W] X) => (float Z) {{ Z = {operator}<blocksize = 3>(X) }}"
 
 
 PROVIDED = {
-    "the whole axis": ("float[N,4]", 0, 2**63 - 1, ("N >= 1",)),
-    "from the 66th on": ("float[N,4]", 65, 2**63 - 1, ("N >= 66",)),
-    "a size without a name": ("float[?,4]", 65, 2**63 - 1, ("X[0] >= 66",)),
-    "the last 64": ("float[N,4]", -64, 2**63 - 1, ("N >= 1",)),
-    "between": ("float[N,M]", 3, -3, ("N >= 7", "M >= 1")),
-    "from the back to the front": ("float[N,4]", -5, 3, ("1 <= N <= 7",)),
-    "one name twice": ("float[N,N]", 3, 2**63 - 1, ("N >= 4",)),
+    "the whole axis": (_sliced("float[N,4]", 0, 2**63 - 1), ("N >= 1",)),
+    "from the 66th on": (_sliced("float[N,4]", 65, 2**63 - 1), ("N >= 66",)),
+    "a size without a name": (_sliced("float[?,4]", 65, 2**63 - 1), ("X[0] >= 66",)),
+    "the last 64": (_sliced("float[N,4]", -64, 2**63 - 1), ("N >= 1",)),
+    "between": (_sliced("float[N,M]", 3, -3), ("N >= 7", "M >= 1")),
+    "from the back to the front": (_sliced("float[N,4]", -5, 3), ("1 <= N <= 7",)),
+    "one name twice": (_sliced("float[N,N]", 3, 2**63 - 1), ("N >= 4",)),
+    "elements whose indices are at most as large as data off the axis": (
+        "agraph (float[N,4] X, int64[M,2] i) => (float Z) { Z = GatherElements<axis = 1>(X, i) }",
+        ("N >= 1", "M >= 1"),
+    ),
+    "batches that are equal": (
+        "agraph (float[A,B,9] X, int64[C,4,2] i) => (float Z) { Z = GatherND<batch_dims = 1>(X, i) }",
+        ("A >= 1", "B >= 1", "C >= 1"),
+    ),
+    "blocks of depth": (_blocks("DepthToSpace"), ("N >= 1", "C >= 9", "X[2] >= 1", "W >= 1")),
+    "blocks of space": (_blocks("SpaceToDepth"), ("N >= 1", "C >= 1", "X[2] >= 3", "W >= 3")),
 }
 
 
-@pytest.mark.parametrize(("data", "start", "end", "provided"), PROVIDED.values(), ids=PROVIDED)
-def test_sizes_that_are_not_known(tmp_path: Path, data: str, start: int, end: int, provided: tuple[str, ...]) -> None:
-    bounds = f"<int64[1] s = {{{start}}}, int64[1] e = {{{end}}}>"
-    node = only(checked(tmp_path, f"agraph ({data} X) => (float Z) {bounds} {{ Z = Slice(X, s, e) }}"))
+@pytest.mark.parametrize(("text", "provided"), PROVIDED.values(), ids=PROVIDED)
+def test_sizes_that_are_not_known(tmp_path: Path, text: str, provided: tuple[str, ...]) -> None:
+    node = only(checked(tmp_path, text))
     assert (node.verdict, node.provided) == (Verdict.TAKEN, provided)
 
 
-def test_sizes_that_the_operator_requires_are_no_conditions(tmp_path: Path) -> None:
-    """Indices of GatherElements are at most as large as data off the axis."""
-    node = only(checked(tmp_path, "agraph (float[N,4] X, int64[M,2] i) => (float Z) { Z = GatherElements<axis = 1>(X, i) }"))
-    assert (node.verdict, node.provided) == (Verdict.TAKEN, ("N >= 1", "M >= 1"))
-    node = only(checked(tmp_path, "agraph (float[A,B,9] X, int64[C,4,2] i) => (float Z) { Z = GatherND<batch_dims = 1>(X, i) }"))
-    assert (node.verdict, node.provided) == (Verdict.TAKEN, ("A >= 1", "B >= 1", "C >= 1"))
-
-
-def test_indices_that_are_larger_than_data_for_every_size_break_the_operators_rule(tmp_path: Path) -> None:
+def test_indices_larger_than_data_of_every_size_break_a_rule(tmp_path: Path) -> None:
     text = "agraph (float[N,4] X, int64[N,2] i) => (float Z) { j = Concat<axis = 0>(i, i) Z = GatherElements<axis = 1>(X, j) }"
     (finding,) = checked(tmp_path, text).findings
     assert finding.code == "EXP101"  # not EXP102, although N = 0 obeys the rule
@@ -222,32 +209,24 @@ def test_a_refusal_says_with_which_sizes(tmp_path: Path) -> None:
     assert only(model).lowest == DirectMLForm(level=FeatureLevel.LEVEL_3_0, operators=("GATHER_ND1",))
 
 
+_BOUND = "<int64[1] b = {0}> { Y = com.example.What(X) e = Shape(m) Z = Slice(Y, b, e) }"
 UNKNOWN = {
-    "rank": ("agraph (float[4] X, int64[1] i) => (float Z) { Y = com.example.What(X) Z = Gather(Y, i) }", "data", "computed"),
-    "rank of indices": (
-        "agraph (float[4] X) => (float Z) { Y = com.example.What(X) Z = Gather(X, Y) }",
-        "indices",
-        "com.example",
-    ),
-    "rank beside a bound of a shape": (
-        "agraph (float[4] X, float[N] m) => (float Z) <int64[1] b = {0}> { Y = com.example.What(X) e = Shape(m) "
-        "Z = Slice(Y, b, e) }",
+    "rank": ("(float[4] X, int64[1] i) => (float Z) { Y = com.example.What(X) Z = Gather(Y, i) }", "data", "computed"),
+    "rank of indices": ("(float[4] X) => (float Z) { Y = com.example.What(X) Z = Gather(X, Y) }", "indices", "com.example"),
+    "rank of blocks": (
+        "(float X) => (float Z) { Y = com.example.What(X) Z = SpaceToDepth<blocksize = 2>(Y) }",
         "data",
         "computed",
     ),
-    "type alone beside a bound of a shape": (
-        "agraph (float[4] X, float[N] m) => (float[A,B] Z) <int64[1] b = {0}> { Y = com.example.What(X) e = Shape(m) "
-        "Z = Slice(Y, b, e) }",
-        "data",
-        "?[Y[0],Y[1]]",
-    ),
-    "tuple length": ("agraph (float[4] X, int64[3,N] i) => (float Z) { Z = GatherND(X, i) }", "indices", "int64[3,N]"),
+    "rank beside a bound of a shape": (f"(float[4] X, float[N] m) => (float Z) {_BOUND}", "data", "computed"),
+    "type alone beside a bound of a shape": (f"(float[4] X, float[N] m) => (float[A,B] Z) {_BOUND}", "data", "?[Y[0],Y[1]]"),
+    "tuple length": ("(float[4] X, int64[3,N] i) => (float Z) { Z = GatherND(X, i) }", "indices", "int64[3,N]"),
 }
 
 
 @pytest.mark.parametrize(("text", "missing", "says"), UNKNOWN.values(), ids=UNKNOWN)
 def test_types_that_are_not_known(tmp_path: Path, text: str, missing: str, says: str) -> None:
-    model = checked(tmp_path, f'<ir_version: 9, opset_import: ["" : 17, "com.example" : 1]> {text}')
+    model = checked(tmp_path, f'<ir_version: 9, opset_import: ["" : 17, "com.example" : 1]> agraph {text}')
     node = only(model)
     assert (node.verdict, node.missing, node.lowest) == (Verdict.UNKNOWN, (missing,), None)
     (finding,) = model.findings

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
-from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplemented_
 
 from dmlgather.onnx.problems.subgraphs import operator_name
 from dmlgather.onnx_checking.checked_model import Verdict
@@ -20,8 +17,9 @@ from dmlgather.onnx_checking.following.operators import OPERATORS
 from tests import seeds
 from tests.onnx_checking.following import contents_of, differences, known_values, with_outputs
 from tests.onnx_checking.modelling import checked, only, parsed
-from tests.onnx_checking.optimising import at_sizes, optimised, ran_as_it_is
+from tests.onnx_checking.optimising import at_sizes, optimised
 from tests.onnx_checking.runtime_models import NODES, PATTERNS, SIZES, UNRUN, Case
+from tests.onnx_checking.sessions import OFF, REFUSALS, run, session
 
 ROWS = {name: row for name, row in OPERATORS.items() if row.types is not None}
 """onnxruntime's own operators."""
@@ -43,10 +41,10 @@ def judge(model: onnx.ModelProto, case: Case, folder: Path) -> None:
     for name in own:
         assert known[name].type.dtype is not None, name
         assert known[name].type.shape is not None, name
-    for run in range(2):
-        feeds = case.feeds(run, rng)
-        got = ran_as_it_is(shown, feeds)
-        assert not list(differences(known, sizes, got, {name: each[run] for name, each in SIZES.items()}))
+    for number in range(2):
+        feeds = case.feeds(number, rng)
+        got = run(shown, feeds, OFF)
+        assert not list(differences(known, sizes, got, {name: each[number] for name, each in SIZES.items()}))
         stated, _ = known_values(at_sizes(model, feeds), folder)
         for name in own:
             assert (stated[name].type.shape, stated[name].type.dtype) == (got[name].shape, got[name].dtype), name
@@ -54,7 +52,7 @@ def judge(model: onnx.ModelProto, case: Case, folder: Path) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_what_follows_after_optimisations(pattern: str, level: str, tmp_path: Path) -> None:
+def test_types_follow_after_optimisations(pattern: str, level: str, tmp_path: Path) -> None:
     case = PATTERNS[pattern]
     model = optimised(case.model(seeds.numpy_rng()), level)
     assert own_values(model) or level != "all"
@@ -62,7 +60,7 @@ def test_what_follows_after_optimisations(pattern: str, level: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_what_follows_for_a_node(node: str, tmp_path: Path) -> None:
+def test_types_follow_for_a_node(node: str, tmp_path: Path) -> None:
     judge(NODES[node].model(seeds.numpy_rng()), NODES[node], tmp_path)
 
 
@@ -91,7 +89,7 @@ def test_sizes_with_names_follow(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("node", UNRUN)
-def test_what_follows_is_what_onnxruntime_infers(node: str, tmp_path: Path) -> None:
+def test_shapes_follow_as_onnxruntime_infers_them(node: str, tmp_path: Path) -> None:
     case, shape = UNRUN[node]
     model = case.model(seeds.numpy_rng())
     known, _ = known_values(model, tmp_path)
@@ -115,7 +113,7 @@ def test_a_function_of_the_model_hides_an_operator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", ["then_branch", "else_branch"])
-def test_what_follows_inside_a_branch(tmp_path: Path, body: str) -> None:
+def test_types_follow_inside_a_branch(tmp_path: Path, body: str) -> None:
     other = "else_branch" if body == "then_branch" else "then_branch"
     inner = "{ q = com.microsoft.QuickGelu(X) r = Gather(q, i) }"
     model = parsed(
@@ -163,12 +161,9 @@ def refusal(model: onnx.ModelProto, shape: tuple[int, ...], element: Any) -> str
     """Why onnxruntime does not take a model whose output is declared to have a shape and a type; empty where it does."""
     declared = onnx.ModelProto.FromString(model.SerializeToString())
     declared.graph.output[0].CopyFrom(helper.make_tensor_value_info("Z", helper.np_dtype_to_tensor_dtype(element), shape))
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.strict_shape_type_inference", "1")
     try:
-        onnxruntime.InferenceSession(declared.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except (Fail, NotImplemented_) as error:
+        session(declared, strict=True)
+    except REFUSALS as error:
         return str(error)
     return ""
 

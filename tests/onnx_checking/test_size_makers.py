@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from tests import seeds
 from tests.onnx_checking.modelling import by_place, checked, parsed
+from tests.onnx_checking.sessions import session
 
 TRIALS = 12
 """Runs with random data."""
@@ -80,13 +80,13 @@ def _model(case: str) -> onnx.ModelProto:
 
 def _sizes(case: str) -> set[int]:
     """The sizes that onnxruntime gives for data of one shape."""
-    session = onnxruntime.InferenceSession(_model(case).SerializeToString(), providers=["CPUExecutionProvider"])
+    by_onnxruntime = session(_model(case))
     draws = [np.zeros(9), np.ones(9), np.arange(9), *seeds.numpy_rng().integers(0, 4, (TRIALS, 9))]
-    return {session.run(None, {"x": data.astype(np.float32)})[0].shape[MODELS[case][3]] for data in draws}
+    return {by_onnxruntime.run(None, {"x": data.astype(np.float32)})[0].shape[MODELS[case][3]] for data in draws}
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_the_node_that_gives_a_size_and_whether_it_depends_on_data(tmp_path: Path, case: str) -> None:
+def test_a_size_names_its_node_and_whether_data_decide_it(tmp_path: Path, case: str) -> None:
     _, _, text, _, depends = MODELS[case]
     node = by_place(checked(tmp_path, _model(case)))["last"]
     (maker,) = (maker for condition in node.conditions for maker in condition.makers.values())

@@ -97,7 +97,7 @@ def test_groups_do_not_disturb_each_other() -> None:
     assert found == dict.fromkeys(symbols, 70) | {"s0": 99}
 
 
-def test_what_cannot_be_is_not_found() -> None:
+def test_values_that_cannot_be_are_not_found() -> None:
     sizes = Sizes()
     search = SizeSearch(sizes, ["N"], {"N": Range(3, 9)}, FARTHEST)
     assert search.first([Constraint(frozenset({"N"}), lambda values: values["N"] > 9, (Crossing(("N",), (), 9),))]) is None

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
 from dmlgather.onnx_checking.sizes.expressions import LARGEST, OPERATIONS, RELATIONS, KnownSize, Sizes
@@ -64,73 +64,64 @@ def _meant(tree: Tree, values: Mapping[str, int]) -> Any:
     return MEANING[tree[0]](*(_meant(each, values) for each in tree[1:]))
 
 
+def _known(sizes: Sizes, tree: Tree, values: Mapping[str, int]) -> tuple[KnownSize, Any]:
+    """The size of a tree, and its value. Where it has none, another example is drawn: the model fails at such sizes."""
+    size = _computed(sizes, tree)
+    assume(size is not None)
+    assert size is not None
+    try:
+        return size, _meant(tree, values)
+    except ZeroDivisionError:
+        reject()
+
+
 def test_every_operation_has_a_judge() -> None:
     assert set(MEANING) == set(OPERATIONS)
 
 
 VALUES = st.fixed_dictionaries({name: st.integers(0, 12) for name in SYMBOLS})
+DRAWN = settings(suppress_health_check=[HealthCheck.filter_too_much])
 
 
+@DRAWN
 @given(TREES, VALUES)
 def test_an_expression_has_the_value_that_its_operations_have(tree: Tree, values: dict[str, int]) -> None:
     sizes = Sizes()
-    size = _computed(sizes, tree)
-    if size is None:
-        return
-    try:
-        meant = _meant(tree, values)
-    except ZeroDivisionError:
-        return  # the model fails at such sizes
-    if meant == int(meant):
-        assert sizes.at(size, values) == meant
+    size, meant = _known(sizes, tree, values)
+    assert meant != int(meant) or sizes.at(size, values) == meant
     assert sizes.symbols(size) <= set(values)
 
 
+@DRAWN
 @given(TREES, TREES, VALUES)
-def test_what_is_compared_holds_for_all_sizes(one: Tree, two: Tree, values: dict[str, int]) -> None:
+def test_comparisons_hold_for_all_sizes(one: Tree, two: Tree, values: dict[str, int]) -> None:
     sizes = Sizes()
-    left, right = _computed(sizes, one), _computed(sizes, two)
-    if left is None or right is None:
-        return
+    (left, less), (right, more) = (_known(sizes, tree, values) for tree in (one, two))
     for relation, meaning in RELATIONS.items():
-        answer = sizes.compare(left, relation, right)
-        try:
-            assert answer in (None, meaning(_meant(one, values), _meant(two, values)))
-        except ZeroDivisionError:
-            return
+        assert sizes.compare(left, relation, right) in (None, meaning(less, more))
 
 
+@DRAWN
 @given(TREES, VALUES)
 def test_a_linear_size_is_the_sum_of_its_parts(tree: Tree, values: dict[str, int]) -> None:
     sizes = Sizes()
-    size = _computed(sizes, tree)
-    parts = None if size is None else sizes.linear(size)
-    if parts is None:
-        return
-    try:
-        meant = _meant(tree, values)
-    except ZeroDivisionError:
-        return
-    assert sum(factor * values[name] for name, factor in parts[0].items()) + parts[1] == meant
+    size, meant = _known(sizes, tree, values)
+    parts = sizes.linear(size)
+    assert parts is None or sum(factor * values[name] for name, factor in parts[0].items()) + parts[1] == meant
 
 
+@DRAWN
 @given(
     TREES, VALUES, st.fixed_dictionaries({name: st.tuples(st.integers(0, 9), st.none() | st.integers(0, 40)) for name in SYMBOLS})
 )
 def test_values_are_within_their_bounds(tree: Tree, values: dict[str, int], around: dict[str, tuple[int, int | None]]) -> None:
     sizes = Sizes()
-    size = _computed(sizes, tree)
-    if size is None:
-        return
+    size, meant = _known(sizes, tree, values)
     ranges = {
         name: Range(max(0, values[name] - below), None if above is None else values[name] + above)
         for name, (below, above) in around.items()
     }
     most = sizes.most(size)
-    try:
-        meant = _meant(tree, values)
-    except ZeroDivisionError:
-        return
     low, high = sizes.bounding(size)(ranges).ends(ranges)
     assert low <= meant <= high
     assert most is None or math.floor(meant) <= most
@@ -244,7 +235,7 @@ def test_names(operation: str, operands: tuple[KnownSize, ...], name: KnownSize)
     assert sizes.compute(operation, *operands) == name
 
 
-def test_what_is_not_known() -> None:
+def test_sizes_that_are_not_known_have_no_name() -> None:
     sizes = Sizes()
     third = sizes.compute("divide", "N", 3)
     assert third is not None

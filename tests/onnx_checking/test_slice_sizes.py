@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, numpy_helper
 
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, Verdict
 from tests import seeds
@@ -41,11 +41,12 @@ def _most(bounds: Bounds) -> int | None:
 
 def _model(bounds: Bounds, gather: str = "Gather", index: object = 0) -> ModelProto:
     """A slice of the rows of x, and a gather of constant rows of what it leaves."""
-    tensors = {"starts": [bounds[0]], "ends": [bounds[1]], "axes": [0], "steps": [bounds[2]], "index": index}
+    start, end, step = bounds
     output = "float[a]" if gather == "GatherND" else "float[a,b]"
-    model = parsed(f'<ir_version: 9, opset_import: ["" : 17]> g (float[N,3] x) => ({output} y) {{ [of] y = {gather}(z, index) }}')
-    model.graph.node.insert(0, helper.make_node("Slice", ["x", *list(tensors)[:4]], ["z"], name="slice"))
-    model.graph.initializer.extend(numpy_helper.from_array(np.array(each, np.int64), name) for name, each in tensors.items())
+    constants = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in zip("seat", (start, end, 0, step), strict=True))
+    nodes = f"[slice] z = Slice(x, s, e, a, t) [of] y = {gather}(z, index)"
+    model = parsed(f"g (float[N,3] x) => ({output} y) <{constants}> {{ {nodes} }}")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(index, np.int64), "index"))
     return model
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto
-from onnxruntime.capi import onnxruntime_pybind11_state as fail
 
 from dmlgather.directml import FeatureLevel
 from dmlgather.onnx.problems.node_reading import PROBLEMS
@@ -19,7 +17,8 @@ from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import CheckedModel, CheckedNode, Verdict
 from dmlgather.onnx_checking.verdicts import judge
 from tests import seeds
-from tests.onnx_checking.modelling import findings_of
+from tests.onnx_checking.modelling import findings_of, saved
+from tests.onnx_checking.sessions import OFF, REFUSALS, run
 from tests.onnx_checking.symbolic_models import SymbolicModel, symbolic_model
 from tests.onnx_checking.symbolic_nodes import PASSED, disagreement, expressions, holds, meaning, random_node, told_sizes
 
@@ -45,21 +44,14 @@ def test_a_size_of_a_value_is_no_symbol() -> None:
         holds(("v2[1] >= 1",), {"K": 1, "N": 6, "M": 4})
 
 
-def test_a_product_that_blocks_divide() -> None:
-    """Channels of 3*M*N in blocks of 4: small sizes were not tried, and large ones have too many elements."""
-    rng = random.Random(247990206)
-    node = random_node(rng)
-    assert node.inputs[0].type.shape == (5, "3*M*N", 1, "floor(M/3)")
-    sizes, _ = expressions()
-    assert judge(node, FeatureLevel.parse("2_1"), sizes, {}).verdict is Verdict.TAKEN
-
-
-def test_a_slice_backwards_from_before_the_first_element() -> None:
-    """It takes the first element where its end lies before that."""
-    rng = random.Random(699601376931)
-    sizes, _ = expressions()
-    judged = judge(random_node(rng), FeatureLevel.parse("6_4"), sizes, {})
-    assert judged.verdict is Verdict.TAKEN
+@pytest.mark.parametrize(("seed", "level"), [(247990206, "2_1"), (699601376931, "6_4")], ids=["blocks", "slice"])
+def test_a_node_that_was_once_refused_is_taken(seed: int, level: str) -> None:
+    """Channels of 3*M*N in blocks of 4, of which small sizes were not tried, and large ones have too many elements; a slice
+    backwards, which takes the first element where its end lies before that.
+    """
+    node = random_node(random.Random(seed))
+    assert level == "6_4" or node.inputs[0].type.shape == (5, "3*M*N", 1, "floor(M/3)")
+    assert judge(node, FeatureLevel.parse(level), expressions()[0], {}).verdict is Verdict.TAKEN
 
 
 def test_a_size_of_one_that_is_not_the_smallest_input() -> None:
@@ -102,9 +94,7 @@ def disagreements(folder: Path, seed: int) -> Iterator[str]:
 
 def _checked(folder: Path, model: onnx.ModelProto, level: str) -> CheckedModel:
     """What checking a model says, the host's arithmetic included."""
-    path = folder / "model.onnx"
-    onnx.save(model, path)
-    return check_model(path, level, include_host=True)
+    return check_model(saved(folder, model), level, include_host=True)
 
 
 def _verdicts(
@@ -159,16 +149,11 @@ def run_time_shapes(model: SymbolicModel, values: Mapping[str, int]) -> dict[str
     outputs = [node.output[0] for node in model.nodes if node.op_type in PROBLEMS]
     if not outputs:
         return {}
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
     feeds = {
         name: np.zeros(model.shape(name, values), np.int64 if kind == TensorProto.INT64 else np.float32)
         for name, (kind, _) in model.inputs.items()
     }
     try:
-        session = onnxruntime.InferenceSession(model.proto(values, outputs).SerializeToString(), options)
-        return {name: array.shape for name, array in zip(outputs, session.run(outputs, feeds), strict=True)}
-    except (fail.Fail, fail.InvalidArgument, fail.InvalidGraph, fail.NotImplemented, fail.RuntimeException):
+        return {name: array.shape for name, array in run(model.proto(values, outputs), feeds, OFF).items()}
+    except REFUSALS:
         return {}

@@ -13,15 +13,7 @@ from onnx import ModelProto, TensorProto
 
 AROUND_TENSORS = {
     *(
-        "graph",
-        "functions",
-        "training_info",
-        "initialization",
-        "algorithm",
-        "node",
-        "attribute",
-        "attribute_proto",
-        "g",
+        *("graph", "functions", "training_info", "initialization", "algorithm", "node", "attribute", "attribute_proto", "g"),
         "graphs",
     ),
     *("initializer", "sparse_initializer", "values", "indices", "t", "tensors", "sparse_tensor", "sparse_tensors"),

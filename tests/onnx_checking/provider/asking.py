@@ -8,14 +8,12 @@ import onnx
 
 from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import CheckedModel, Provider, ProviderNode, ProviderSummary
-from tests.onnx_checking.modelling import parsed
+from tests.onnx_checking.modelling import saved
 
 
 def asked(folder: Path, model: str | onnx.ModelProto) -> CheckedModel:
     """The check of a model, which goes through a file in `folder`."""
-    path = folder / "model.onnx"
-    onnx.save(parsed(model) if isinstance(model, str) else model, path)
-    found = check_model(path, provider=Provider.ONNXRUNTIME_DIRECTML)
+    found = check_model(saved(folder, model), provider=Provider.ONNXRUNTIME_DIRECTML)
     assert not found.problems
     return found
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from onnxruntime.capi import onnxruntime_pybind11_state as errors
 
 from dmlgather.directml.support import TABLE
 from dmlgather.onnx.problems.operator_versions import EVERY_TYPE, VERSIONS
 from dmlgather.onnx_checking.provider.kernels import ADAPTERS_TYPES, DIRECTML_TYPES, KERNELS, LEAST_LEVEL
+from tests.onnx_checking.sessions import loads
 
 TYPES = [name for opset, names in EVERY_TYPE.items() if opset <= 13 for name in names]
 """The types of data of all versions up to opset 13."""
 
-FAILURES = (errors.Fail, errors.InvalidArgument, errors.InvalidGraph, errors.NotImplemented)
 
 CASES = [(operator, version.since) for operator in KERNELS for version in VERSIONS[operator]]
 
@@ -44,19 +42,9 @@ def _model(operator: str, since: int, type_name: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", since)], ir_version=8)
 
 
-def _loads(model: onnx.ModelProto) -> bool:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    try:
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except FAILURES:
-        return False
-    return True
-
-
 @pytest.mark.parametrize(("operator", "since"), CASES)
 def test_the_types_of_the_cpu_provider(operator: str, since: int) -> None:
-    loaded = {name for name in TYPES if _loads(_model(operator, since, name))}
+    loaded = {name for name in TYPES if loads(_model(operator, since, name))}
     casts = {"float16"} if operator in ("DepthToSpace", "SpaceToDepth") else set()  # onnxruntime inserts them where that helps
     assert loaded - casts == {*KERNELS[operator].cpu_types[since]} - casts
 

@@ -12,7 +12,7 @@ from dmlgather.onnx_checking.checked_model import CheckedModel, ProviderVerdict
 from dmlgather.onnx_checking.provider.loading import WHEEL_IR_VERSION, WHEEL_OPSET
 from tests.onnx_checking.modelling import parsed
 from tests.onnx_checking.provider.asking import asked, nodes_of, summary
-from tests.onnx_checking.provider.test_refused_models import loads
+from tests.onnx_checking.sessions import loads
 
 PICK = "g (float[5,4] x, int64[2] i) => (float[2,4] z) { [pick] z = Gather(x, i) %s }"
 FUNCTION = ' <domain: "d", opset_import: ["" : 17]> f (a, b) => (c) { %s }'
@@ -107,7 +107,7 @@ def test_a_model_that_loads(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*REFUSED, *LOADED])
-def test_what_the_checker_refuses_is_an_error(tmp_path: Path, case: str) -> None:
+def test_a_model_that_the_checker_refuses_has_an_error(tmp_path: Path, case: str) -> None:
     text = REFUSED[case][0] if case in REFUSED else LOADED[case]
     try:
         onnx.checker.check_model(parsed(text))

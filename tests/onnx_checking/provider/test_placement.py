@@ -14,73 +14,49 @@ from tests.onnx_checking.provider.asking import asked, codes, nodes_of, only, su
 V = ProviderVerdict
 SHAPE = "s = Shape(x)"
 
+X, IN_IF = "float[N,3] x", "{ u = Neg(x) }, else_branch = e () => (v) { v = Abs(x) }>"
+OTHERWISE = "fused with its neighbours if the adapter has {}, otherwise the CPU"
+
 CASES: dict[str, tuple[str, str, ProviderVerdict, str]] = {
     # The chains of the rule for the CPU
-    "an element of a shape": ("float[N,3] x", f"{SHAPE} z = Gather(s, one)", V.SHAPE, "Shape → Gather"),
-    "a slice of a shape": ("float[N,3] x", f"{SHAPE} z = Slice(s, one, two)", V.SHAPE, "Shape → Slice"),
-    "behind others": (
-        "float[N,3] x",
-        f"{SHAPE} t = Add(s, one) u = Mul(t, two) z = Gather(u, one)",
-        V.SHAPE,
-        "Shape → Add → Mul → Gather",
-    ),
-    "by an index that is a size": ("float[N,3] x, float[9] y", "n = Size(x) z = Gather(y, n)", V.SHAPE, "Size → Gather"),
-    "of float16, which stays": ("float[N,3] x, float16[9] y", "n = Size(x) z = Gather(y, n)", V.ADAPTER, "int64"),
+    "an element of a shape": (X, f"{SHAPE} z = Gather(s, one)", V.SHAPE, "Shape → Gather"),
+    "a slice of a shape": (X, f"{SHAPE} z = Slice(s, one, two)", V.SHAPE, "Shape → Slice"),
+    "behind others": (X, f"{SHAPE} t = Add(s, one) u = Mul(t, two) z = Gather(u, one)", V.SHAPE, "Shape → Add → Mul → Gather"),
+    "by an index that is a size": (f"{X}, float[9] y", "n = Size(x) z = Gather(y, n)", V.SHAPE, "Size → Gather"),
+    "of float16, which stays": (f"{X}, float16[9] y", "n = Size(x) z = Gather(y, n)", V.ADAPTER, "int64"),
     "of work of the device": (
-        "float[N,3] x, float[9] y",
-        "n = Size(x) t = Neg(y) z = Gather(t, n)",
-        V.ADAPTER,
-        "if the adapter has int64",
+        *(f"{X}, float[9] y", "n = Size(x) t = Neg(y) z = Gather(t, n)", V.ADAPTER, "if the adapter has int64"),
     ),
-    "of a large constant": ("float[N,3] x", "n = Size(x) z = Gather(large, n)", V.ADAPTER, "int64"),
-    "of a constant of 100": ("float[N,3] x", "n = Size(x) z = Gather(small, n)", V.SHAPE, "Size → Gather"),
-    "bounds from a shape": ("float[N,3] x", f"{SHAPE} z = Slice(x, s, s)", V.SINGLE, "starts 's' is computed"),
+    "of a large constant": (X, "n = Size(x) z = Gather(large, n)", V.ADAPTER, "int64"),
+    "of a constant of 100": (X, "n = Size(x) z = Gather(small, n)", V.SHAPE, "Size → Gather"),
+    "bounds from a shape": (X, f"{SHAPE} z = Slice(x, s, s)", V.SINGLE, "starts 's' is computed"),
     "a branch inside": (
-        "bool c, float[N,3] x, float[9] y",
+        f"bool c, {X}, float[9] y",
         f"{SHAPE} z = If(c) <then_branch = t () => (u) {{ u = Gather(s, one) }}, else_branch = e () => (v) {{ v = Neg(s) }}>",
-        V.ADAPTER,
-        "If in the graph",
+        *(V.ADAPTER, "If in the graph"),
     ),
     # Single kernels, and why
     "all is known": ("float[4,3] x, int32[2] i", "z = Gather(x, i)", V.FUSED, "fused"),
     "a bound is an initializer": ("float[4,3] x", "z = Slice(x, one, two)", V.FUSED, "fused"),
     "a bound is an input": ("float[4,3] x, int64[1] b", "z = Slice(x, one, b)", V.SINGLE, "ends 'b' is computed"),
-    "a size has a name": (
-        "float[N,3] x, int32[2] i",
-        "z = Gather(x, i)",
-        V.SINGLE,
-        "the sizes of 'x' are not numbers before the run: float[N,3]",
-    ),
+    "a size has a name": (f"{X}, int32[2] i", "z = Gather(x, i)", V.SINGLE, "'x' are not numbers before the run: float[N,3]"),
     "a rank is not known": (
-        "float[] x, int32[2] i",
-        "y = Reshape(x, i) z = Gather(y, i)",
-        V.SINGLE,
-        "the sizes of 'y' are not numbers before the run: float[unk__0,unk__1]",
+        *("float[] x, int32[2] i", "y = Reshape(x, i) z = Gather(y, i)"),
+        *(V.SINGLE, "the sizes of 'y' are not numbers before the run: float[unk__0,unk__1]"),
     ),
     "a size is 0": ("float[4,0] x, int32[2] i", "z = Gather(x, i)", V.SINGLE, "'x' has a size of 0"),
     "control flow beside": (
         "bool c, float[4,3] x, int32[2] i",
-        "w = If(c) <then_branch = t () => (u) { u = Neg(x) }, else_branch = e () => (v) { v = Abs(x) }> z = Gather(w, i)",
-        V.SINGLE,
-        "If in the graph",
+        f"w = If(c) <then_branch = t () => (u) {IN_IF} z = Gather(w, i)",
+        *(V.SINGLE, "If in the graph"),
     ),
     # Types
     "strings": ("string[4] x, int64[2] i", "z = Gather(x, i)", V.TYPE, "no kernel for type string"),
     "bfloat16": ("bfloat16[4] x, int64[2] i", "z = Gather(x, i)", V.TYPE, "no kernel for type bfloat16"),
     "bool": ("bool[4] x, int32[2] i", "z = Gather(x, i)", V.FUSED, "fused"),
-    "double": (
-        "double[4] x, int32[2] i",
-        "z = Gather(x, i)",
-        V.ADAPTER,
-        "fused with its neighbours if the adapter has double, otherwise the CPU",
-    ),
+    "double": ("double[4] x, int32[2] i", "z = Gather(x, i)", V.ADAPTER, OTHERWISE.format("double")),
     "64 bits in the indices": ("float[4] x, int64[2] i", "z = Gather(x, i)", V.ADAPTER, "otherwise the CPU; with int32 indices"),
-    "64 bits in the data too": (
-        "int64[4] x, int64[2] i",
-        "z = Gather(x, i)",
-        V.ADAPTER,
-        "fused with its neighbours if the adapter has int64, otherwise the CPU",
-    ),
+    "64 bits in the data too": ("int64[4] x, int64[2] i", "z = Gather(x, i)", V.ADAPTER, OTHERWISE.format("int64")),
     "64 bits in the bounds": ("float[4] x", "z = Slice(x, one, two)", V.FUSED, "fused"),
     "blocks of 16 bits": ("int16[1,4,2,2] x", "z = DepthToSpace<blocksize = 2>(x)", V.FUSED, "fused"),
 }
@@ -160,7 +136,7 @@ FOLDED = {
 
 
 @pytest.mark.parametrize("case", FOLDED)
-def test_what_is_computed_beforehand_is_what_onnxruntime_folds(tmp_path: Path, case: str) -> None:
+def test_nodes_are_folded_where_onnxruntime_folds_them(tmp_path: Path, case: str) -> None:
     nodes, folded = FOLDED[case]
     inputs = "float[4,3] x, float[N,3] y, float[3] default = {1, 2, 3}"
     constants = "<float[3] table = {1, 2, 3}, int32[1] i = {1}>"
@@ -171,7 +147,7 @@ def test_what_is_computed_beforehand_is_what_onnxruntime_folds(tmp_path: Path, c
     assert ("Gather" not in left) is folded
 
 
-def test_a_shape_of_a_version_that_the_provider_has_no_kernel_for(tmp_path: Path) -> None:
+def test_a_shape_without_a_kernel_of_the_provider_is_no_shape(tmp_path: Path) -> None:
     """Shape-23 is on the CPU without the provider's doing, and what reads it stays; Shape-21 is the provider's."""
     text = "g (float[N,3] x) => (int64[1] z) <int64[1] one = {1}> { s = Shape(x) z = Gather(s, one) }"
     verdicts = {}

@@ -38,7 +38,7 @@ def test_true_models_have_no_stale_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_computed_beforehand_is_folded(tmp_path: Path) -> None:
+def test_values_computed_beforehand_are_folded(tmp_path: Path) -> None:
     met: Counter[ProviderVerdict] = Counter()
     compared = 0
     for seed in seeds.rng().sample(range(10**9), DRAWN):

@@ -5,25 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
 from dmlgather.onnx_checking.check import check_model
 from dmlgather.onnx_checking.checked_model import ProviderVerdict
 from tests.onnx_checking.modelling import checked, findings_of, parsed
 from tests.onnx_checking.provider.asking import asked, codes, nodes_of, only
+from tests.onnx_checking.sessions import loads, run, session
 
 OPSET_10 = '<ir_version: 9, opset_import: ["" : 10]>'
-
-
-def loads(model: onnx.ModelProto) -> bool:
-    """Whether onnxruntime makes a session of a model."""
-    try:
-        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    except Exception:  # whatever it is, it is no session
-        return False
-    return True
 
 
 @pytest.mark.parametrize(
@@ -61,10 +51,9 @@ def test_an_index_that_no_size_admits_differs_from_the_cpu(tmp_path: Path, start
         {{ y = Slice(x, s, e) z = Gather(y, i) }}""")
     gather = [*nodes_of(asked(tmp_path, model)).values()][1]
     assert (gather.verdict, gather.codes) == (ProviderVerdict.DIFFERS, ("ORT201",))
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     for rows in (1, 3, 50):
         with pytest.raises(Exception, match="idx=7 must be within"):
-            session.run(None, {"x": np.zeros((rows, 3), np.float32)})
+            run(model, {"x": np.zeros((rows, 3), np.float32)})
 
 
 def test_the_result_of_a_node_with_graphs_is_not_compared(tmp_path: Path) -> None:
@@ -76,7 +65,7 @@ def test_the_result_of_a_node_with_graphs_is_not_compared(tmp_path: Path) -> Non
     assert [finding.code for finding in found.findings] == ["EXP308"]
 
 
-def test_what_the_cpu_runs_is_not_said_to_end_there(tmp_path: Path) -> None:
+def test_a_node_that_the_cpu_runs_is_not_said_to_fail(tmp_path: Path) -> None:
     model = parsed("g (string[N,3] x, int64[2] i) => (string[1,2] z) { [pick] z = Gather<axis = 1>(x, i) }")
     found = asked(tmp_path, model)
     (finding,) = (each for each in findings_of(found, "pick") if each.code == "EXP308")
@@ -87,23 +76,20 @@ def test_what_the_cpu_runs_is_not_said_to_end_there(tmp_path: Path) -> None:
 def test_sizes_before_the_first_that_differs_are_filled(tmp_path: Path) -> None:
     """onnxruntime's merge goes from left to right, and its inference goes on with what it has filled."""
     model = parsed("g (float[1,8] x) => (float[?,5] a, float[9,?] b) { a = Relu(x) b = Concat<axis = 0>(a, a) }")
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    kept = [[size if isinstance(size, int) else None for size in output.shape] for output in session.get_outputs()]
+    kept = [[size if isinstance(size, int) else None for size in output.shape] for output in session(model).get_outputs()]
     assert kept == [[1, None], [None, None]]
     got = [finding.got for finding in checked(tmp_path, model).findings]
     assert ["goes on with float[1,?]" in got[0], "goes on with float[?,?]" in got[1]] == [True, True]
 
 
-def test_what_follows_through_top_k(tmp_path: Path) -> None:
+def test_a_stale_size_of_top_k_is_found(tmp_path: Path) -> None:
     """A stale size of its result is found, and what is true behind it is not blamed."""
     model = parsed("""g (float[3,4,N] x, int32[2] i) => (float[3,2,1] z) <float[5,4,1] t, int64[1] k = {1}> {
         t, at = TopK<axis = 2>(x, k) z = Gather<axis = 1>(t, i) }""")
     (finding,) = checked(tmp_path, model).findings
     assert (finding.code, finding.expected) == ("EXP306", "'t' of type float[3,4,1], which follows from the inputs of its node")
-    ran = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(
-        None, {"x": np.zeros((3, 4, 6), np.float32), "i": np.zeros(2, np.int32)}
-    )
-    assert ran[0].shape == (3, 2, 1)
+    ran = run(model, {"x": np.zeros((3, 4, 6), np.float32), "i": np.zeros(2, np.int32)})
+    assert ran["z"].shape == (3, 2, 1)
 
 
 def test_a_damaged_model_is_not_said_to_be_one(tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnxruntime
 import pytest
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
 
 from dmlgather.onnx_checking.checked_model import Certainty, ProviderVerdict
 from dmlgather.onnx_checking.provider import rules
@@ -17,6 +15,7 @@ from dmlgather.onnx_checking.provider.rules import RULES
 from tests.onnx_checking.modelling import parsed
 from tests.onnx_checking.provider.asking import asked, codes, only
 from tests.onnx_checking.provider.test_findings_page import MODELS
+from tests.onnx_checking.sessions import loads
 
 V = ProviderVerdict
 
@@ -90,7 +89,7 @@ REPORTS = {
 
 
 @pytest.mark.parametrize("case", SKIPPED)
-def test_what_onnxruntime_skips(tmp_path: Path, case: str) -> None:
+def test_a_test_that_onnxruntime_skips_breaks_a_rule(tmp_path: Path, case: str) -> None:
     model, verdict, code = SKIPPED[case]
     found = asked(tmp_path, model)
     assert codes(found) == {code}
@@ -101,7 +100,7 @@ def test_what_onnxruntime_skips(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", NOT_SKIPPED)
-def test_what_it_does_not_skip(tmp_path: Path, case: str) -> None:
+def test_a_test_that_it_runs_breaks_none(tmp_path: Path, case: str) -> None:
     found = asked(tmp_path, NOT_SKIPPED[case])
     assert not codes(found)
     assert only(found).verdict is V.FUSED
@@ -159,10 +158,9 @@ ILL_FORMED = {
 
 
 @pytest.mark.parametrize("text", ILL_FORMED.values(), ids=ILL_FORMED)
-def test_what_onnx_refuses_is_no_verdict_of_the_providers_own(tmp_path: Path, text: str) -> None:
+def test_a_node_that_onnx_refuses_breaks_no_rule_of_the_provider(tmp_path: Path, text: str) -> None:
     """onnxruntime is the judge that ONNX refuses it."""
-    with pytest.raises((Fail, InvalidGraph, InvalidArgument, RuntimeException)):
-        onnxruntime.InferenceSession(parsed(text).SerializeToString())
+    assert not loads(parsed(text))
     found = asked(tmp_path, text)
     assert (only(found).verdict, only(found).codes) == (V.FAILS, ("EXP101",))
     assert not codes(found)

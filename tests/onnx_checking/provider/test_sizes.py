@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import helper
@@ -18,6 +17,7 @@ from dmlgather.onnx.problems.node_reading import problem_of
 from dmlgather.onnx_checking.provider.descriptors import descriptor
 from dmlgather.onnx_checking.provider.sizes import HIGHEST, LOWEST, window
 from tests import seeds
+from tests.onnx_checking.sessions import run_node
 
 BOUNDS = (LOWEST + 1, -9, -6, -5, -4, -1, 0, 1, 3, 4, 5, 9, HIGHEST, 2**63 - 1)
 STEPS = (1, 2, 3, 9, -1, -2, -3, -9)
@@ -52,17 +52,6 @@ def test_a_slice_from_the_lowest_number(bounds: tuple[int, int, int]) -> None:
     assert window(5, *bounds).size == LOWEST_STARTS[bounds]
 
 
-def _ran(node: onnx.NodeProto, arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    values = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-              for name, array in zip(node.input, arrays, strict=True)]  # fmt: skip
-    kind = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
-    graph = helper.make_graph([node], "one", values, [helper.make_tensor_value_info("out", kind, None)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, dict(zip(node.input, arrays, strict=True)))
-    return np.asarray(found)
-
-
 def _calls(rng: np.random.Generator) -> list[tuple[onnx.NodeProto, list[NDArray[Any]]]]:
     data = rng.integers(-99, 99, (3, 4, 5)).astype(np.float32)
     image = rng.integers(-99, 99, (2, 8, 4, 6)).astype(np.uint8)
@@ -89,7 +78,7 @@ def test_the_descriptors_do_what_onnx_means() -> None:
     ran = 0
     for _ in range(8):
         for node, arrays in _calls(rng):
-            judged = _ran(node, arrays)
+            (judged,) = run_node(node, arrays, 13)
             if not judged.size:
                 continue
             types = [TensorType(array.shape, array.dtype) for array in arrays]
