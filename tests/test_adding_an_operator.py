@@ -96,7 +96,7 @@ APPENDED = {
 BEFORE = {
     # by file: a text that occurs once, and the text to insert before it
     "dmlgather/directml/support.py": (
-        ')\n"""The table, with these columns: operator',
+        ')\n"""Columns: operator',
         '    ("SWAP_LAST", _L.LEVEL_1_0, FLOATS, NO_INDICES, FOUR, "[SWAP] made up"),\n',
     ),
     "dmlgather/directml/codes.py": (
