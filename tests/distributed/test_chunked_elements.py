@@ -103,12 +103,8 @@ def test_elements_are_the_wholes_and_load_no_chunk_in_vain(seed: int) -> None:
 
 
 def one_device(x: NDArray[Any], indices: NDArray[Any], axis: int, policy: Any) -> Any:
-    kinds = (x.dtype.name.upper(), indices.dtype.name.upper(), x.dtype.name.upper())
-    shapes = (x.shape, indices.shape, indices.shape)
-    tensors = [dg.BufferTensorDesc(data_type=kind, sizes=shape) for kind, shape in zip(kinds, shapes, strict=True)]
-    names = ("input_tensor", "indices_tensor", "output_tensor")
-    desc = dg.GatherElementsOperatorDesc(**dict(zip(names, tensors, strict=True)), axis=axis)
-    return dg.compile(desc, out_of_bounds=policy)(x, indices)
+    desc = dg.GatherElementsOperatorDesc.of(x, indices, axis=axis)
+    return dg.compile(desc, out_of_bounds=policy)(x, indices).reshape(indices.shape)
 
 
 def touched(chunks: Any, sizes: Any, axis: int) -> set[tuple[int, ...]]:

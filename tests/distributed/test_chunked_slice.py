@@ -76,15 +76,11 @@ def test_windows_of_descriptors_are_what_one_device_takes(seed: int) -> None:
     first_level = rng.random() < 0.5
     steps = [rng.choice([1, 2, 3] if first_level else [1, 2, -1, -3]) for _ in shape]
     counts = [1 + (size - 1) // abs(step) for (_, size), step in zip(windows, steps, strict=True)]
-    tensors = [dg.BufferTensorDesc(data_type="FLOAT32", sizes=sizes) for sizes in (shape, counts)]
-    named = dict(zip(("input_tensor", "output_tensor"), tensors, strict=True))
     begins, sizes = zip(*windows, strict=True)
-    desc: dg.OperatorDesc
-    if first_level:
-        desc = dg.SliceOperatorDesc(**named, offsets=begins, sizes=counts, strides=steps)
-    else:
-        desc = dg.Slice1OperatorDesc(**named, input_window_offsets=begins, input_window_sizes=sizes, input_window_strides=steps)
     x = random_bits(rng, shape, np.dtype("f4"))
+    desc: dg.OperatorDesc = dg.Slice1OperatorDesc.of(x, begins, sizes, steps)
+    if first_level:
+        desc = dg.SliceOperatorDesc.of(x, begins, counts, steps)
     lazy = sliced(da.from_array(x, chunks=chunks_of(rng, shape)), windows_of(desc))
     assert bits(lazy.compute()) == bits(dg.compile(desc)(x))
 
