@@ -89,7 +89,7 @@ APPENDED = {"dmlgather/directml/building.py": BUILDER, "dmlgather/directml/shape
 BEFORE = {
     # by file: a text that occurs once, and the text to insert before it
     "dmlgather/directml/support.py": (
-        ')\n"""The table, with these columns: operator',
+        ')\n"""Columns: operator, feature level',
         '    ("SWAP_LAST", _L.LEVEL_1_0, FLOATS, NO_INDICES, FOUR, "[SWAP] made up"),\n',
     ),
     "dmlgather/directml/codes.py": (
