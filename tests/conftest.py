@@ -13,13 +13,11 @@ from tests import seeds
 
 @pytest.fixture
 def rng() -> random.Random:
-    """Return a random number generator."""
     return seeds.rng()
 
 
 @pytest.fixture
 def no_collection() -> Iterator[None]:
-    """Disable the garbage collection."""
     gc.disable()
     yield
     gc.enable()

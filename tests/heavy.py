@@ -37,7 +37,6 @@ class Check:
 
     @property
     def usage(self) -> str:
-        """The command line of the row."""
         argument = "" if self.count is None else f" {self.count[1].upper()}"
         return f"ci/heavy {self.name}{argument}"
 
@@ -233,7 +232,6 @@ CHECKS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Return its exit status."""
     parser = argparse.ArgumentParser(
         "ci/heavy",
         description="Runs a check beside the ordinary suite; lists them without a name.",

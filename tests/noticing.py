@@ -106,7 +106,6 @@ def command(*arguments: str) -> str:
 
 
 def programs_of(test: str) -> BrokenPrograms:
-    """Return the broken programs of a test file."""
     module = importlib.import_module(test.removesuffix(".py").replace("/", "."))
     found: BrokenPrograms = module.PROGRAMS
     return found

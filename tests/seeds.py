@@ -75,7 +75,6 @@ def _chosen() -> RunSeed:
 
 
 def fresh() -> int:
-    """Return a random seed."""
     return random.SystemRandom().getrandbits(48)
 
 
@@ -100,12 +99,10 @@ def seed(bits: int = 63) -> int:
 
 
 def rng() -> random.Random:
-    """Return a generator of Python with the next seed."""
     return random.Random(seed())
 
 
 def numpy_rng() -> np.random.Generator:
-    """Return a generator of NumPy with the next seed."""
     import numpy as np
 
     return np.random.default_rng(seed())

@@ -50,7 +50,6 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        """True if the command ran and failed."""
         return self.status != 0 and not self.not_run
 
     def read(self, line: str) -> None:
@@ -62,13 +61,11 @@ class Step:
             self.left_out[match[2]] += int(match[1])
 
     def row(self) -> str:
-        """Return the row of this step in the table."""
         outcome = f"FAILED with {self.status}" if self.failed else "not run" if self.not_run else ""
         return f"{self.seconds:8.0f} {self.tests['passed']:8} {self.tests['skipped']:8}  {self.command}  {outcome}".rstrip()
 
 
 def main() -> int:
-    """Run all steps. Return the exit status of the first failure."""
     steps: list[Step] = []
     try:
         for line in sys.stdin.read().splitlines():
@@ -83,7 +80,6 @@ def main() -> int:
 
 
 def report(steps: list[Step]) -> None:
-    """Print the table and the steps that were left out."""
     print(f"\n{'seconds':>8} {'passed':>8} {'skipped':>8}  step")
     for step in steps:
         print(step.row())

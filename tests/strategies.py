@@ -45,12 +45,10 @@ class Problem:
 
 
 def described(seed: int) -> Described:
-    """Return the legal descriptor of a seed."""
     return make(random.Random(seed))
 
 
 def problem(seed: int) -> Problem:
-    """Return the problem of a seed."""
     rng = random.Random(seed)
     desc, level = make(rng)
     return Problem(seed, desc, level, input_buffers(rng, desc))

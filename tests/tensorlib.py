@@ -11,8 +11,6 @@ import pytest
 
 
 class Tensor:
-    """An array of this library."""
-
     def __init__(self, array: Any) -> None:
         self.array = array
 

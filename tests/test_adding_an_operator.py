@@ -83,20 +83,13 @@ def swapped(sizes: Sequence[int]) -> tuple[int, ...]:
     return (*lead, columns, rows)
 '''
 
-NEW_FILES = {
-    "dmlgather/directml/descriptors/swap_last.py": DESCRIPTOR,
-    "dmlgather/directml/operators/swap_last.py": DECLARATION,
-}
-
-APPENDED = {
-    "dmlgather/directml/building.py": BUILDER,
-    "dmlgather/directml/shapes.py": SHAPE,
-}
+NEW_FILES = {"dmlgather/directml/descriptors/swap_last.py": DESCRIPTOR, "dmlgather/directml/operators/swap_last.py": DECLARATION}
+APPENDED = {"dmlgather/directml/building.py": BUILDER, "dmlgather/directml/shapes.py": SHAPE}
 
 BEFORE = {
     # by file: a text that occurs once, and the text to insert before it
     "dmlgather/directml/support.py": (
-        ')\n"""Columns: operator',
+        ')\n"""Columns: operator, feature level',
         '    ("SWAP_LAST", _L.LEVEL_1_0, FLOATS, NO_INDICES, FOUR, "[SWAP] made up"),\n',
     ),
     "dmlgather/directml/codes.py": (
@@ -165,7 +158,6 @@ MODEL = {
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the package with the changes of the recipe."""
     folder = tmp_path_factory.mktemp("copy")
     shutil.copytree(ROOT / "dmlgather", folder / "dmlgather", ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in NEW_FILES.items():
@@ -188,7 +180,7 @@ def python(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_operator_is_validated_compiled_compared_and_explained(copy: Path) -> None:
+def test_the_operator_is_validated_compiled_and_explained(copy: Path) -> None:
     python(copy, "-c", USED)
 
 

@@ -15,38 +15,29 @@ import pytest
 import dmlgather as dg
 from tests import seeds
 from tests.gpus import SECOND, host, placed
+from tests.test_eager_streams import CALLS as EVERY_CALL
 
 Array = np.ndarray[Any, Any]
 
 DEVICES = ("cpu", "reference", SECOND)
-TABLE, BLOCKS, IMAGE = (6, 5), (1, 4, 2, 3), (1, 1, 4, 6)
+TABLE = (6, 5)
 ROWS = np.array([3, -1, 0, 3])
 WIDE = np.array([[2, 0, -1, 5, 5], [1, 1, 1, 0, 4]])
 PAIRS = np.array([[5, 0], [-1, -5], [2, 3]])
-FAR = {"start_indices": np.array([[1], [4], [9]]), "slice_sizes": (2, 5)}
-WINDOWS = {"dimension_numbers": dg.lax.GatherDimensionNumbers((1, 2), (), (0,)), **FAR}
+NUMBERS = dg.lax.GatherDimensionNumbers((1, 2), (), (0,))
+WINDOWS = {"dimension_numbers": NUMBERS, "start_indices": np.array([[1], [4], [9]]), "slice_sizes": (2, 5)}
 
-CALLS: dict[str, tuple[Callable[..., Any], tuple[int, ...], dict[str, Any]]] = {
-    "onnx.gather": (dg.onnx.gather, TABLE, {"indices": ROWS}),
-    "onnx.gather_elements": (dg.onnx.gather_elements, TABLE, {"indices": WIDE}),
-    "onnx.gather_nd": (dg.onnx.gather_nd, TABLE, {"indices": PAIRS}),
-    "onnx.slice": (dg.onnx.slice, TABLE, {"starts": [5, 0], "ends": [-9, 5], "steps": [-1, 2]}),
-    "onnx.depth_to_space": (dg.onnx.depth_to_space, BLOCKS, {"blocksize": 2}),
-    "onnx.space_to_depth": (dg.onnx.space_to_depth, IMAGE, {"blocksize": 2}),
-    "openvino.gather": (dg.openvino.gather, TABLE, {"indices": ROWS, "axis": 1}),
-    "openvino.gather, out of range": (dg.openvino.gather, TABLE, {"indices": ROWS * 3, "axis": 0}),
-    "openvino.gather_elements": (dg.openvino.gather_elements, TABLE, {"indices": WIDE, "axis": 0}),
-    "openvino.gather_nd": (dg.openvino.gather_nd, TABLE, {"indices": PAIRS}),
-    "openvino.slice": (dg.openvino.slice, TABLE, {"start": [5], "stop": [0], "step": [-2]}),
-    "openvino.strided_slice": (dg.openvino.strided_slice, TABLE, {"begin": [1, 0], "end": [5, 0], "shrink_axis_mask": [0, 1]}),
-    "lax.gather, clip": (dg.lax.gather, TABLE, {"mode": "clip", **WINDOWS}),
-    "lax.gather, fill": (dg.lax.gather, TABLE, {"mode": "fill", "fill_value": 0, **WINDOWS}),
+CALLS: dict[str, tuple[Callable[..., Any], list[Any], dict[str, Any]]] = {
+    **{repr(function): (function, given, more) for function, (given, more, _) in EVERY_CALL.items()},
+    "openvino.gather, out of range": (dg.openvino.gather, [np.zeros(TABLE), ROWS * 3], {"axis": 0}),
+    "lax.gather, clip": (dg.lax.gather, [np.zeros(TABLE)], {"mode": "clip", **WINDOWS}),
+    "lax.gather, fill": (dg.lax.gather, [np.zeros(TABLE)], {"mode": "fill", "fill_value": 0, **WINDOWS}),
     **{
-        f"onnx.gather, {policy}": (dg.onnx.gather, TABLE, {"indices": ROWS, "out_of_bounds": policy})
+        f"onnx.gather, {policy}": (dg.onnx.gather, [np.zeros(TABLE), ROWS], {"out_of_bounds": policy})
         for policy in ("clamp", "promise", dg.Fill(0))
     },
 }
-"""Functions, the shape of their data, and their other arguments."""
+"""Functions, their arguments, the first array of which is the data, and their other arguments."""
 
 DESCRIPTORS: dict[str, Callable[[Array], tuple[dg.OperatorDesc, tuple[Array, ...]]]] = {
     "GATHER": lambda data: (dg.GatherOperatorDesc.of(data, ROWS, 0), (ROWS.reshape(1, -1),)),
@@ -72,12 +63,16 @@ def bits(found: Any) -> bytes:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_copy_the_bytes_of_bools(name: str, device: str) -> None:
-    function, shape, more = CALLS[name]
-    data = raw(shape)
+    function, arguments, more = CALLS[name]
+    at = next(number for number, given in enumerate(arguments) if isinstance(given, np.ndarray))
+    data = raw(arguments[at].shape)
     for given in (data, data[..., ::-1]):
-        found = function(given.view(bool), **more, device=device)
+        found, right = (
+            function(*arguments[:at], array, *arguments[at + 1 :], **more, device=where)
+            for array, where in ((given.view(bool), device), (given, "cpu"))
+        )
         assert found.dtype == bool
-        assert bits(found) == bits(function(given, **more, device="cpu"))
+        assert bits(found) == bits(right)
 
 
 @pytest.mark.parametrize("policy", [None, "raise", dg.Fill(0)], ids=str)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from numpy.typing import NDArray
 
+from dmlgather import GatherElementsOperatorDesc, GatherND1OperatorDesc, GatherNDOperatorDesc, GatherOperatorDesc
 from dmlgather.backends import cpu, reference
-from dmlgather.directml import OPERATORS, OperatorDesc, lower, parse_descriptor, validate
+from dmlgather.directml import OPERATORS, OperatorDesc, lower, validate
 from dmlgather.plan import IndexPlan, OutOfBounds
 from tests import seeds
 from tests.directml.buffers import documented, elements, logical
@@ -78,31 +79,20 @@ def test_random_descriptors_give_the_same_bits_on_all_backends(problem: Problem)
 
 
 SIZE = 6
-CASES: dict[str, dict[str, Any]] = {
-    "GATHER": {"Axis": 0, "IndexDimensions": 1},
-    "GATHER_ELEMENTS": {"Axis": 0},
-    "GATHER_ND": {"InputDimensionCount": 2, "IndicesDimensionCount": 2},
-    "GATHER_ND1": {"InputDimensionCount": 2, "IndicesDimensionCount": 2, "BatchDimensionCount": 0},
+CASES: dict[str, Callable[[NDArray[Any], NDArray[Any]], OperatorDesc]] = {
+    "GATHER": lambda data, indices: GatherOperatorDesc.of(data[:, None], indices, 0),
+    "GATHER_ELEMENTS": lambda data, indices: GatherElementsOperatorDesc.of(data[:, None], indices[:, None]),
+    "GATHER_ND": lambda data, indices: GatherNDOperatorDesc.of(data, indices[:, None]),
+    "GATHER_ND1": lambda data, indices: GatherND1OperatorDesc.of(data, indices[:, None]),
 }
+"""Operators with one index per element of the output."""
 
 
 def extreme_case(operator: str, index_type: str, values: list[int]) -> tuple[OperatorDesc, NDArray[Any], NDArray[Any]]:
-    """Return an operator over a [SIZE, 1] input with one index per output row."""
-    count = len(values)
-    sizes = [1, count] if operator == "GATHER" else [count, 1]
-    document = {
-        "InputTensor": {"DataType": "FLOAT64", "Sizes": [SIZE, 1]},
-        "IndicesTensor": {"DataType": index_type, "Sizes": sizes},
-        "OutputTensor": {"DataType": "FLOAT64", "Sizes": [1, count] if operator.startswith("GATHER_ND") else [count, 1]},
-        **CASES[operator],
-    }
-    if operator.startswith("GATHER_ND"):
-        document["InputTensor"]["Sizes"] = [1, SIZE]
-        document["IndicesTensor"]["Sizes"] = [count, 1]
-        document["InputDimensionCount"] = 1
-    desc = parse_descriptor({"type": f"DML_OPERATOR_{operator}", "desc": document})
+    data, indices = seeds.numpy_rng().random(SIZE), np.array(values, index_type.lower())
+    desc = CASES[operator](data, indices)
     assert validate(desc).ok, str(validate(desc))
-    return desc, seeds.numpy_rng().random(SIZE), np.array(values, index_type.lower())
+    return desc, data, indices
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

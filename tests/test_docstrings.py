@@ -50,7 +50,6 @@ def test_examples_in_docstrings_run(name: str) -> None:
 
 
 def examples(name: str, value: Any) -> list[doctest.DocTest]:
-    """Return the example in a docstring, if there is one."""
     text = inspect.getdoc(value) or ""
     found = doctest.DocTestParser().get_doctest(text, {"dg": dmlgather, "np": np}, name, None, 0)
     return [found] if found.examples else []

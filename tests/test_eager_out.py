@@ -132,8 +132,8 @@ def test_a_wrong_out_is_refused_as_by_a_compiled_operator(out: Any, error: type[
 
 
 def test_out_that_overlaps_the_indices_is_refused() -> None:
-    data = np.array([5, 6, 7])
-    for indices in (np.array([2, 1, 0]), np.array([2, 1, 0])):
+    data, indices = np.array([5, 6, 7]), np.array([2, 1, 0])
+    for _ in range(2):
         with pytest.raises(ValueError, match=r"^out overlaps indices, "):
             dg.onnx.gather(data, indices, out=indices)
         assert indices.tolist() == [2, 1, 0]
@@ -181,8 +181,8 @@ def test_a_repeated_call_with_out_skips_reading_its_arguments(monkeypatch: pytes
     assert out.tobytes() == FLOATS[IDS].tobytes()
 
 
-def test_plan_ignores_out() -> None:
-    assert dg.onnx.gather.plan(DATA, ROWS, out=np.empty(1)) == dg.onnx.gather.plan(DATA, ROWS)
+def test_plan_ignores_out_and_stream() -> None:
+    assert dg.onnx.gather.plan(DATA, ROWS, out=np.empty(1), stream=55) == dg.onnx.gather.plan(DATA, ROWS)
 
 
 @pytest.mark.gpu

@@ -34,16 +34,8 @@ CALLS: dict[Any, tuple[list[Any], dict[str, Any], Any]] = {
     dg.openvino.gather_elements: ([DATA, EACH], {"axis": 1}, np.take_along_axis(DATA, EACH, 1)),
     dg.openvino.gather_nd: ([DATA, PAIRS], {}, DATA[[3, 0], [1, 7]]),
     dg.openvino.slice: ([DATA], {"start": [1], "stop": [4], "step": [1]}, DATA[1:4]),
-    dg.openvino.strided_slice: (
-        [DATA],
-        {"begin": [1, 0], "end": [4, 8], "begin_mask": [0, 0], "end_mask": [0, 0]},
-        DATA[1:4],
-    ),
-    dg.openvino.run_layer: (
-        [f"<layer type='Gather' version='opset7'>{_PORTS}</layer>", DATA, ROWS],
-        {"axis": 0},
-        DATA[ROWS],
-    ),
+    dg.openvino.strided_slice: ([DATA], {"begin": [1, 0], "end": [4, 8], "begin_mask": [0, 0], "end_mask": [0, 0]}, DATA[1:4]),
+    dg.openvino.run_layer: ([f"<layer type='Gather' version='opset7'>{_PORTS}</layer>", DATA, ROWS], {"axis": 0}, DATA[ROWS]),
     dg.lax.gather: ([DATA, ROWS[:, None], ROW_WINDOWS, (1, 8)], {}, DATA[ROWS]),
 }
 """Arguments that may lie on a GPU, other arguments, and the result."""
@@ -128,12 +120,3 @@ def test_a_bad_index_is_read_on_the_stream(cupy: Any) -> None:
 def test_a_string_as_stream_is_refused() -> None:
     with pytest.raises(TypeError, match="stream is str, expected a stream of CuPy or torch"):
         dg.onnx.gather(placed(DATA), placed(ROWS), stream="55")
-
-
-def test_plan_ignores_stream() -> None:
-    assert dg.onnx.gather.plan(DATA, ROWS, stream=55) == dg.onnx.gather.plan(DATA, ROWS)
-
-
-def test_a_stream_without_cupy_raises_a_device_error(no_cupy: None) -> None:
-    with pytest.raises(dg.DeviceError, match=r"CuPy cannot be imported .*pip install"):
-        dg.onnx.gather(DATA, ROWS, device="cuda", stream=55)

@@ -24,7 +24,7 @@ REQUIREMENTS = "from hatchling import build; print(build.get_requires_for_build_
 
 
 def hatchling(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Return a function that runs Python in a checkout, with the test's compiler."""
+    """Run Python in the checkout, with the test's variables instead of this process's compiler."""
     kept = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "LDFLAGS", "DMLGATHER_PURE")}
     command = [sys.executable, *arguments]
     return processes.run(command, cwd=ROOT, env=kept | environment, timeout=600)

@@ -29,22 +29,14 @@ def system(root: Path, files: dict[str, object]) -> Path:
 
 def v1(group: str, limit: int, used: int, cached: int = 0) -> dict[str, object]:
     """Return the files of a control group of version 1."""
-    folder = f"{V1}{group}"
-    return {
-        f"{folder}/memory.limit_in_bytes": limit,
-        f"{folder}/memory.usage_in_bytes": used,
-        f"{folder}/memory.stat": f"inactive_file 5\ntotal_inactive_file {cached}",
-    }
+    stated = {"limit_in_bytes": limit, "usage_in_bytes": used, "stat": f"inactive_file 5\ntotal_inactive_file {cached}"}
+    return {f"{V1}{group}/memory.{name}": content for name, content in stated.items()}
 
 
 def v2(group: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
     """Return the files of a control group of version 2."""
-    folder = f"{V2}{group}"
-    return {
-        f"{folder}/memory.max": limit,
-        f"{folder}/memory.current": used,
-        f"{folder}/memory.stat": f"anon 7\ninactive_file {cached}",
-    }
+    stated = {"max": limit, "current": used, "stat": f"anon 7\ninactive_file {cached}"}
+    return {f"{V2}{group}/memory.{name}": content for name, content in stated.items()}
 
 
 NO_LIMIT = 2**63 - 4096

@@ -21,6 +21,7 @@ NO_DRIVER = nvidia_driver.Driver(None, (), "there is no NVIDIA driver (libcuda.s
 
 CALLS: dict[str, Callable[[str], Any]] = {
     "prepare": lambda device: dg.compile(DESC).prepare(device),
+    "prepare, layouts": lambda device: dg.compile(DESC).prepare(device, layouts=[[X, IDS]]),
     "index": lambda device: dg.index[IDS](X, device=device),
     "mask": lambda device: dg.index[X[:, 0] > 3](X, device=device),
     "brackets of slices": lambda device: dg.index[1:](X, device=device),

@@ -58,19 +58,18 @@ def test_a_case_that_notices_is_kept(table: Path, capsys: pytest.CaptureFixture[
     assert (json.loads(table.read_text()), capsys.readouterr().out) == ({FILE: {NAME: 3}}, "")
 
 
-def test_a_program_that_no_case_notices_is_named(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [
+        (("", ""), f"{NAME!r}: none of 3000 cases notices it"),
+        (("it failed", ""), "seed 0: the case fails on the program as it is: it failed"),
+    ],
+    ids=["none notices", "fails"],
+)
+def test_a_search_without_a_case_says_why(
+    judged: tuple[str, str], said: str, table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.write_text("{}")
-    monkeypatch.setattr(noticing, "programs_of", lambda test: BrokenPrograms(FILE, [NAME], lambda name, seed: ("", "")))
+    monkeypatch.setattr(noticing, "programs_of", lambda test: BrokenPrograms(FILE, [NAME], lambda name, seed: judged))
     assert main([FILE]) == 1
-    assert f"{NAME!r}: none of 3000 cases notices it" in capsys.readouterr().err
-
-
-def test_a_case_that_fails_ends_the_search(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table.write_text("{}")
-    monkeypatch.setattr(noticing, "programs_of", lambda test: BrokenPrograms(FILE, [NAME], lambda name, seed: ("it failed", "")))
-    assert main([FILE]) == 1
-    assert "seed 0: the case fails on the program as it is: it failed" in capsys.readouterr().err
+    assert said in capsys.readouterr().err

@@ -10,7 +10,6 @@ import pytest
 
 import dmlgather as dg
 from tests import seeds, tensorlib
-from tests.at_once import at_once
 from tests.tensorlib import Tensor
 
 ROWS, WIDTH, COUNT = 50, 24, 9
@@ -71,19 +70,16 @@ def test_buffers_are_read_with_the_described_strides(table: Any, ids: Any) -> No
     assert raw_out.tobytes() == expected.T.tobytes()
 
 
-def test_out_is_written_and_returned(table: Any, ids: Any) -> None:
-    out = np.full((COUNT, WIDTH), np.nan, np.float32)
-    assert dg.compile(gather())(table, ids, out=out) is out
-    assert out.tobytes() == table[ids[0]].tobytes()
-
-
 def test_a_bound_operator_reads_the_current_indices(table: Any, ids: Any) -> None:
     out = np.empty((COUNT, WIDTH), np.float32)
     bound = dg.compile(gather()).bind(table, ids, out=out)
     for _ in range(3):
         ids[...] = seeds.numpy_rng().integers(-ROWS, ROWS, ids.shape)
-        bound()
+        assert bound() is None  # type: ignore[func-returns-value] # as its docstring says
         assert out.tobytes() == table[ids[0]].tobytes()
+    fixed = r"^stream is ndarray \(the arrays of a bound operator are fixed, and a call takes none\)"
+    with pytest.raises(TypeError, match=fixed):
+        bound(table)
 
 
 def test_a_result_belongs_to_the_library_of_its_input(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,12 +87,6 @@ def test_a_result_belongs_to_the_library_of_its_input(table: Any, ids: Any, monk
     result = dg.compile(gather())(Tensor(table), Tensor(ids))
     assert isinstance(result, Tensor)
     assert result.array.tobytes() == table[ids[0]].tobytes()
-
-
-def test_bools_are_copied_as_uint8(ids: Any) -> None:
-    table = seeds.numpy_rng().random((ROWS, WIDTH)) < 0.5
-    result = dg.compile(gather("UINT8"))(table, ids)
-    assert result.view(bool).tobytes() == table[ids[0]].tobytes()
 
 
 def test_nan_payloads_survive(ids: Any) -> None:
@@ -118,12 +108,6 @@ def test_each_policy_treats_a_bad_index_as_documented(table: Any, ids: Any, bad:
     for device in (None, "cpu", "reference"):
         with pytest.raises(IndexError, match=message):
             dg.compile(gather(), device=device, out_of_bounds="raise")(table, ids)
-
-
-def test_unsigned_indices_never_wrap(table: Any) -> None:
-    ids = np.array([[0, 1, 2, ROWS - 1, ROWS, 2**32 - 1, 2**31, 5, 6]], np.uint32)
-    expected = table[np.minimum(ids[0].astype(np.int64), ROWS - 1)]
-    assert dg.compile(gather(index_type="UINT32"))(table, ids).tobytes() == expected.tobytes()
 
 
 def test_the_first_bad_index_in_memory_is_named(table: Any, ids: Any) -> None:
@@ -159,7 +143,17 @@ def test_a_bad_index_of_gather_nd_names_its_axis() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda x, i, o: (x.astype(np.float64), i, o), TypeError, r"input_tensor: expected float32 elements .*got float64"),
+        (
+            lambda x, i, o: (x.astype(np.float64), i, o),
+            TypeError,
+            r"input_tensor: expected float32 elements .*got float64; convert with \.astype\('float32'\)$",
+        ),
+        (
+            lambda x, i, o: (x.view(np.int32), i, o),
+            TypeError,
+            r"\.astype\('float32'\), or keep the bits with \.view\('float32'\)$",
+        ),
+        (lambda x, i, o: (x, i, o.astype(np.float64)), TypeError, r"got float64; allocate an array of float32$"),
         (lambda x, i, o: (x, i.astype(np.int32), o), TypeError, r"indices_tensor: expected int64 elements"),
         (lambda x, i, o: (x[:-1], i, o), ValueError, r"input_tensor: expected shape \(50, 24\).*got float32 of shape \(49, 24\)"),
         (lambda x, i, o: (x, i[0, :-1], o), ValueError, r"indices_tensor: .*at least 72 bytes.*with 64 bytes"),
@@ -187,7 +181,7 @@ def test_the_advised_conversion_keeps_the_index_values(table: Any, wanted: str, 
 
 @pytest.mark.parametrize("wanted", ["UINT32", "UINT64"])
 @pytest.mark.parametrize("given", ["i1", "i2", "i4", "i8"])
-def test_the_advice_for_signed_indices_keeps_the_rows_of_negative_ones(table: Any, wanted: str, given: str) -> None:
+def test_the_advice_for_signed_indices_keeps_negative_ones(table: Any, wanted: str, given: str) -> None:
     """The advice is run. Judge: NumPy."""
     op, ids = dg.compile(gather(index_type=wanted)), np.array([[-2, 0, -ROWS, ROWS - 1, -1, 3, -7, 8, 1]], given)
     with pytest.raises(TypeError, match=rf"got {ids.dtype}; convert with numpy\.where") as refused:
@@ -197,25 +191,8 @@ def test_the_advice_for_signed_indices_keeps_the_rows_of_negative_ones(table: An
     assert op(table, converted).tobytes() == table[ids[0]].tobytes()
 
 
-def test_a_wrong_element_type_is_refused_with_a_remedy(table: Any, ids: Any) -> None:
-    op, out = dg.compile(gather()), np.empty((COUNT, WIDTH), np.float64)
-    with pytest.raises(TypeError, match=r"got float64; allocate an array of float32$"):
-        op(table, ids, out=out)
-    with pytest.raises(TypeError, match=r"got float64; convert with \.astype\('float32'\)$"):
-        op(table.astype(np.float64), ids)
-    with pytest.raises(
-        TypeError, match=r"got int32; convert with \.astype\('float32'\), or keep the bits with \.view\('float32'\)$"
-    ):
-        op(table.view(np.int32), ids)
-    assert op(table.view(np.int32).view("float32"), ids).tobytes() == table[ids[0]].tobytes()
-
-
-def test_calls_check_the_number_of_arrays_and_the_stream(table: Any, ids: Any) -> None:
+def test_launch_checks_its_addresses() -> None:
     op = dg.compile(gather())
-    with pytest.raises(TypeError, match=r"GATHER takes 2 input arrays \(input_tensor, indices_tensor\), got 1"):
-        op(table)
-    with pytest.raises(TypeError, match="the CPU, which has no streams"):
-        op(table, ids, stream=5)
     with pytest.raises(TypeError, match="launch takes 3 addresses"):
         op.launch(0, 16)
     with pytest.raises(ValueError, match="not a multiple of 16 bytes"):
@@ -258,19 +235,9 @@ def test_a_fill_value_must_fit(data_type: str, value: Any) -> None:
         dg.compile(gather(data_type), out_of_bounds=dg.Fill(value))
 
 
-def test_threads_may_share_an_operator(table: Any) -> None:
-    op = dg.compile(gather())
-
-    def right(rng: np.random.Generator) -> bool:
-        drawn = (rng.integers(-ROWS, ROWS, (1, COUNT)) for _ in range(50))
-        return all(op(table, ids).tobytes() == table[ids[0]].tobytes() for ids in drawn)
-
-    assert all(at_once(right, [seeds.numpy_rng() for _ in range(4)]))
-
-
 def test_explain_shows_the_plan_and_each_device() -> None:
     text = str(dg.compile(gather()).explain())
-    for part in (
+    parts = (
         "GATHER, lowest feature level 3_0",
         "plan",
         "canonical",
@@ -278,32 +245,8 @@ def test_explain_shows_the_plan_and_each_device() -> None:
         "cpu",
         "cuda",
         f"{COUNT * 8} of indices",
-    ):
-        assert part in text
-
-
-def test_compare_finds_the_first_mismatch(table: Any, ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dmlgather.backends.reference import ReferenceProgram
-
-    found = dg.compare(gather(), table, ids, devices=("cpu", "reference"))
-    assert found.equal
-    assert str(found) == f"equal on cpu, reference: {COUNT * WIDTH} elements, bit for bit"
-    honest = ReferenceProgram.run
-
-    def wrong(self: ReferenceProgram, data: Any, indices: Any, out: Any) -> int | None:
-        result = honest(self, data, indices, out)
-        out.view(np.uint32)[3 * WIDTH + 5 :] ^= 1
-        return result
-
-    monkeypatch.setattr(ReferenceProgram, "run", wrong)
-    found = dg.compare(gather(), table, ids, devices=("cpu", "reference"))
-    assert not found.equal
-    assert found.differing == COUNT * WIDTH - 3 * WIDTH - 5
-    assert found.first is not None
-    assert found.first.output == (3, 5)
-    assert found.first.source == (int(ids[0, 3]) % ROWS, 5)
-    assert int(found.first.bits[0], 16) == int(table[ids[0, 3], 5].view(np.uint32))
-    assert f"OutputTensor[3, 5], which should come from InputTensor[{ids[0, 3] % ROWS}, 5]" in str(found)
+    )
+    assert all(part in text for part in parts), text
 
 
 @pytest.mark.parametrize("devices", [(), ("cpu",)])
@@ -324,14 +267,3 @@ def test_values_other_than_descriptors_are_refused(function: Any) -> None:
     for wrong in (None, 5, dg.BufferTensorDesc(data_type="FLOAT32", sizes=[1]), {"type": "DML_OPERATOR_GATHER"}):
         with pytest.raises(TypeError, match="expected an operator descriptor such as GatherOperatorDesc, got"):
             function(wrong)
-
-
-def test_a_bound_operator_takes_no_arrays_and_returns_none() -> None:
-    x, ids, out = np.arange(12.0).reshape(3, 4), np.array([2, 0]), np.empty((2, 4))
-    run = dg.compile(dg.GatherOperatorDesc.of(x, ids, axis=0)).bind(x, ids, out=out)
-    with pytest.raises(
-        TypeError, match=r"^stream is ndarray \(the arrays of a bound operator are fixed, and a call takes none\)"
-    ):
-        run(x)
-    assert run() is None  # type: ignore[func-returns-value] # as its docstring says
-    assert (out == x[ids]).all()

@@ -10,6 +10,7 @@ import pytest
 
 from dmlgather.output import put
 from tests.cli.command import process
+from tests.dxdispatch.models import changed
 
 ROOT = Path(__file__).parents[1] / "dmlgather"
 
@@ -17,7 +18,6 @@ CONTROLS = "a\x1b[31m\r\x9b\u202e\u2066\u200b\ufeff\x85\x7f"
 
 
 def writes(tree: ast.AST) -> bool:
-    """Return True if code prints or writes to standard output."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
@@ -47,33 +47,16 @@ def test_control_characters_are_escaped(character: str, capsys: pytest.CaptureFi
 
 def model(folder: Path) -> Path:
     """Return a model whose names all contain terminal control characters."""
-    tensors = {
-        name: {"DataType": kind, "Sizes": [2]}
-        for name, kind in (("InputTensor", "INT8"), ("IndicesTensor", "INT32"), ("OutputTensor", "INT8"))
-    }
-    values = {"initialValuesDataType": "INT8", "initialValues": [1, 2]}
-    data = {
-        "resources": {
-            CONTROLS: values,
-            f"{CONTROLS}\n2": {"initialValuesDataType": "INT32", "initialValues": [0, 1]},
-            f"{CONTROLS}3": values,
-        },
-        "dispatchables": {
-            CONTROLS: {"type": "DML_OPERATOR_GATHER", "desc": {**tensors, "Axis": 0, "IndexDimensions": 1}},
-        },
-        "commands": [
-            {
-                "type": "dispatch",
-                "dispatchable": CONTROLS,
-                "bindings": {"InputTensor": CONTROLS, "IndicesTensor": f"{CONTROLS}\n2", "OutputTensor": f"{CONTROLS}3"},
-            },
-            {"type": "print", "resource": CONTROLS},
-            {"type": "print", "resource": f"{CONTROLS}\n2", "verbose": True},
-            {"type": "writeFile", "resource": CONTROLS, "targetPath": "out.npy"},
-        ],
-    }
+    text = json.dumps(
+        changed(
+            (("commands", 2), {"type": "print", "resource": "rows", "verbose": True}),
+            (("commands", 3), {"type": "writeFile", "resource": "output", "targetPath": "out.npy"}),
+        )
+    )
+    for name in ("table", "rows", "output", "gather"):
+        text = text.replace(f'"{name}"', json.dumps(f"{CONTROLS}\n{name}"))
     path = folder / f"m{CONTROLS}.json".replace("\r", "")
-    path.write_text(json.dumps(data), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path
 
 

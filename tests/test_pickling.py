@@ -22,10 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 DATA = np.array([[1, -0.0, np.nan], [2, np.inf, 4]], np.float32)
 INDICES = np.array([[2, 1, 0, -1]] * 2)
-TABLE = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(2, 3))
-POSITIONS = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
-TAKEN = dg.BufferTensorDesc(data_type="FLOAT32", sizes=(2, 4))
-DESC = dg.GatherElementsOperatorDesc(input_tensor=TABLE, indices_tensor=POSITIONS, output_tensor=TAKEN, axis=1)
+DESC = dg.GatherElementsOperatorDesc.of(DATA, INDICES, axis=1)
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Annotated
 
 import pytest
@@ -11,6 +10,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from dmlgather.record import BuiltOnUse, Record
 from tests import processes
+from tests.at_once import at_once
 
 THREADS = 8
 
@@ -96,21 +96,9 @@ def test_threads_that_first_use_a_model_get_equal_results() -> None:
 
             depth: Annotated[int, Field(ge=1)]
 
-        found: list[object] = []
-        start = threading.Barrier(THREADS)
-
-        def use(kind: type[BuiltOnUse] = Fresh, start: threading.Barrier = start, found: list[object] = found) -> None:
-            start.wait()
+        def use(kind: type[BuiltOnUse]) -> tuple[object, object]:
             with pytest.raises(ValidationError) as caught:
                 kind.model_validate({"size": 1, "depth": 0})
-            found.append(caught.value)
-            found.append(kind.model_validate({"size": 1, "depth": 2}).model_dump())
+            return caught.value.errors()[0]["loc"], kind.model_validate({"size": 1, "depth": 2}).model_dump()
 
-        threads = [threading.Thread(target=use) for _ in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        refused = [each for each in found if isinstance(each, ValidationError)]
-        assert [error.errors()[0]["loc"] for error in refused] == [("depth",)] * THREADS
-        assert [each for each in found if each not in refused] == [{"size": 1, "depth": 2}] * THREADS
+        assert at_once(use, [Fresh] * THREADS) == [(("depth",), {"size": 1, "depth": 2})] * THREADS

@@ -53,7 +53,7 @@ def test_the_first_failure_ends_the_run(command: str, status: int, counts: str) 
     assert "never" not in "".join(table)
 
 
-def test_a_run_with_fresh_seeds_ends_with_commands_that_repeat_it() -> None:
+def test_a_run_with_fresh_seeds_ends_with_commands_to_repeat_it() -> None:
     said: list[str] = []
     fails = 'echo "repeat: DMLGATHER_SEED=$DMLGATHER_SEED ci/test x"; false'
     assert with_fresh_seeds(3, ["bash", "-c", fails], said.append) == 1
@@ -187,7 +187,6 @@ def test_setup_accepts_an_installation_with_more_extras(tmp_path: Path) -> None:
 
 
 def _lint(environment: Path) -> tuple[int, str]:
-    """Return the exit status and the last line of ci/lint in an environment."""
     done = processes.run([ROOT / "ci" / "lint", "--quick"], env={**os.environ, "VENV": str(environment)})
     return done.returncode, done.stderr.splitlines()[-1]
 

@@ -15,7 +15,6 @@ from dmlgather.files import FileError, check_spared, staged, writing, writing_in
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Return the files below a folder, with their contents."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 

@@ -160,7 +160,6 @@ class _Finder(ast.NodeVisitor):
 
 
 def _bound(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names of arguments and of assignments."""
     return {
         node.arg if isinstance(node, ast.arg) else node.id
         for node in nodes
@@ -169,7 +168,6 @@ def _bound(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Yield each imported name with the name that it stands for."""
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:

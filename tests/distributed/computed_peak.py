@@ -38,7 +38,6 @@ class Gathered:
     options: dict[str, Any] = field(default_factory=dict)
 
     def seeded(self, seed: int) -> Gathered:
-        """Return the same gather of other indices."""
         return dataclasses.replace(self, seed=seed)
 
     def measured(self) -> tuple[int, int]:

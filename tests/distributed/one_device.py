@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -31,29 +30,18 @@ TYPES = {
 def gathered(
     dialect: str, x: NDArray[Any], indices: NDArray[Any], axis: int, out_of_bounds: str | dg.Fill | None = None
 ) -> NDArray[Any]:
-    """The dialect's gather of the whole."""
     found = _ONE_DEVICE[dialect](x, indices, axis % x.ndim, out_of_bounds)
     assert isinstance(found, np.ndarray)
     return found
 
 
 def _directml(x: NDArray[Any], indices: NDArray[Any], axis: int, out_of_bounds: Any) -> Any:
-    """By a descriptor of three dimensions: those before the axis, the axis, and those behind."""
-    lead, size, trail = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-    if 0 in (*shape, size):  # which no descriptor has, and ONNX's problem does
+    if 0 in (*shape, x.shape[axis]):  # which no descriptor has, and ONNX's problem does
         wide = np.array(np.minimum(indices.astype(object), 2**63 - 1), np.int64)
         return _onnx(x, wide, axis, "clamp" if out_of_bounds is None else out_of_bounds)
-    data_type, index_type = (dg.DataType[array.dtype.name.upper()] for array in (x, indices))
-    desc = dg.GatherOperatorDesc(
-        input_tensor=dg.BufferTensorDesc(data_type=data_type, sizes=(lead, size, trail)),
-        indices_tensor=dg.BufferTensorDesc(data_type=index_type, sizes=(1, 1, indices.size)),
-        output_tensor=dg.BufferTensorDesc(data_type=data_type, sizes=(lead, indices.size, trail)),
-        axis=1,
-        index_dimensions=1,
-    )
-    flat = dg.compile(desc, out_of_bounds=out_of_bounds)(x.reshape(lead, size, trail), indices.reshape(1, 1, -1))
-    return flat.reshape(shape)
+    run = dg.compile(dg.GatherOperatorDesc.of(x, indices, axis), out_of_bounds=out_of_bounds)
+    return run(x, indices).reshape(shape)
 
 
 def _onnx(x: NDArray[Any], indices: NDArray[Any], axis: int, out_of_bounds: Any) -> Any:

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.distributed.counted import Chunks
+from tests.distributed.counted import Chunks, computed_chunks
 
 
 class Standin:
@@ -75,7 +75,6 @@ def made(values: NDArray[Any]) -> Standin:
 
 
 def from_dlpack(array: Any) -> Standin:
-    """The stand-in over the same memory."""
     return Standin(np.from_dlpack(array))
 
 
@@ -83,5 +82,12 @@ sys.modules["standin"] = sys.modules[__name__]
 
 
 def table_of(values: NDArray[Any], chunks: Chunks) -> da.Array:
-    """A table whose chunks are stand-ins."""
     return da.from_array(values, chunks=chunks).map_blocks(made, meta=Standin(np.empty((0,) * values.ndim, values.dtype)))
+
+
+def assert_stays(result: da.Array, expected: NDArray[Any]) -> None:
+    """Assert that all chunks of a result are stand-ins, and that it has these elements."""
+    assert type(result._meta) is Standin
+    assert {type(chunk) for chunk in computed_chunks(result)} == {Standin}
+    whole = result.compute()
+    assert (type(whole), whole.shape, whole.tobytes()) == (Standin, expected.shape, expected.tobytes())

@@ -20,7 +20,8 @@ from dmlgather.distributed import gather
 from dmlgather.distributed.table_sources import EMBEDDED_BYTES, ChunkLoads, Load, loaded
 from tests import seeds
 from tests.distributed.counted import bits
-from tests.distributed.standin import Standin
+
+pytestmark = pytest.mark.usefixtures("synchronous")
 
 pytestmark = pytest.mark.usefixtures("synchronous")
 
@@ -115,13 +116,6 @@ def test_optimisation_may_be_off(tmp_path: Path) -> None:
     with dask.config.set({"optimization.fuse.active": False}):
         assert isinstance(all_loads(table).of((0, 0)), Load)
         assert bits(gather(table, np.array([599, 0])).compute()) == bits(np.sqrt(X + 1)[[599, 0]])
-
-
-def test_a_chunk_is_whatever_its_tasks_give() -> None:
-    table = da.from_array(X, chunks=100).map_blocks(Standin, meta=Standin(X[:0]))
-    payload = all_loads(table).of((1, 0))
-    assert type(loaded(payload)) is Standin
-    assert loaded(X) is X
 
 
 def test_the_keys_of_a_table_are_those_of_its_loads(tmp_path: Path) -> None:

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 import dmlgather as dg
 from dmlgather.distributed.chunk_operators import check, gather_descriptor, take
 from tests import seeds
+from tests.distributed import counted
 from tests.distributed.standin import Standin
 
-DTYPES = (
-    *("f4", "f2", "i1", "u8", "f8", ">f4", "?", "c8", "c16", "M8[s]"),
-    *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4),
-)
+DTYPES = (*counted.DTYPES, np.dtype(ml_dtypes.float8_e5m2), np.dtype(ml_dtypes.int4))
 
 
 def drawn_chunk(rng: random.Random, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -44,9 +42,8 @@ def taken(chunk: NDArray[Any], axis: int, rows: NDArray[np.int64], fill: bytes |
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(DTYPES), st.booleans(), st.integers(0, 2**32))
-def test_rows_keep_their_bits(given_type: Any, filled: bool, seed: int) -> None:
+def test_rows_keep_their_bits(dtype: np.dtype[Any], filled: bool, seed: int) -> None:
     rng = random.Random(seed)
-    dtype = np.dtype(given_type)
     chunk = drawn_chunk(rng, dtype)
     axis = rng.randrange(chunk.ndim)
     fill = rng.choice([bytes(dtype.itemsize), rng.randbytes(dtype.itemsize)]) if filled else None
@@ -71,10 +68,8 @@ def test_another_librarys_chunk_stays_one(shape: tuple[int, int], fill: bytes | 
     assert found.tobytes() == taken(values, 0, rows, fill)
 
 
-def test_a_chunk_is_what_the_table_states() -> None:
-    with pytest.raises(TypeError, match="a chunk has type float64, but its array states float32"):
-        take(np.zeros(3), 0, np.array([0]), dtype="f4")
-    for strings in (np.array(["a", "b"]), np.array([1, None], object)):
+def test_chunks_of_strings_and_objects_are_refused() -> None:
+    for strings in (np.array(["a", "b"]), np.array([1, None], object), np.zeros(2, [("name", object)])):
         with pytest.raises(TypeError, match="but only numbers of 1, 2, 4, 8 or 16 bytes are moved"):
             take(strings, 0, np.array([0]))
 

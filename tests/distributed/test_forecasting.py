@@ -7,8 +7,11 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
+from math import nan
 from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -31,17 +34,8 @@ def test_every_number_is_what_numpy_counts(seed: int) -> None:
     width, widest, extent = sum(columns), max(columns), sum(sizes)
     shape = [rng.randint(0, 6) for _ in range(rng.randint(0, 2))]
     indices = np.array([rng.randint(-extent - 1, extent) for _ in range(int(np.prod(shape, dtype=int)))], np.int64).reshape(shape)
-    block_bytes, in_flight = rng.choice([1, 40, 10**6]), rng.choice([1, 100, 10**6])
-    forecast = plan_gather(
-        (sizes, columns),
-        indices,
-        dialect="openvino",
-        dtype="f2",
-        workers=2,
-        threads=3,
-        block_bytes=block_bytes,
-        in_flight_bytes=in_flight,
-    )
+    options: Any = {"block_bytes": rng.choice([1, 40, 10**6]), "in_flight_bytes": rng.choice([1, 100, 10**6])}
+    forecast = plan_gather((sizes, columns), indices, dialect="openvino", dtype="f2", workers=2, threads=3, **options)
     starts = np.cumsum([0, *sizes])
     positions = np.where(indices < 0, indices + extent, indices).reshape(-1)
     inside = positions[(positions >= 0) & (positions < extent)]
@@ -147,29 +141,32 @@ def test_a_forecast_is_a_table() -> None:
     assert "  and 30 chunks of which less is taken" in long.splitlines()
 
 
-def test_mistakes_are_refused() -> None:
-    with pytest.raises(IndexError, match=r"indices\[1\] = 6 is out of range for axis 1 of size 6"):
-        plan_gather(((4,), (3, 3)), [0, 6], axis=-1, dialect="onnx")
-    with pytest.raises(ValueError, match=r"chunks\[0\] is \(3, nan\), expected sizes of 0 or more: call compute_chunk_sizes"):
-        plan_gather(((3, float("nan")),), [0])
-    with pytest.raises(ValueError, match="axis is 2, but the table has rank 1"):
-        plan_gather(((3,),), [0], axis=2)
-    with pytest.raises(ValueError, match="threads is 0, expected at least 1"):
-        plan_gather(((3,),), [0], threads=0)
-    with pytest.raises(TypeError, match="IndicesTensor has type float64"):
-        plan_gather(((3,),), [0.5])
-    with pytest.raises(TypeError, match=r"chunks\[0\] is 3, expected the sizes of all chunks along axis 0"):
-        plan_gather((3, 4), [0])
-    with pytest.raises(TypeError, match=r"chunks\[1\] is \(2, '3'\), expected the sizes of all chunks along axis 1"):
-        plan_gather(((3,), (2, "3")), [0])
-    with pytest.raises(TypeError, match="dtype is 'float64', but the table has type float32: leave dtype out"):
-        plan_gather(np.zeros(3, np.float32), [0], dtype="float64")
-    with pytest.raises(
-        ValueError, match=r"indices is a dask array, but the forecast needs the values of the indices: pass indices.compute\(\)"
-    ):
-        plan_gather(((3,),), da.zeros(3, int))
-    with pytest.raises(FileNotFoundError, match=r"no\.npy does not exist"):
-        plan_gather("no.npy", [0])
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda: plan_gather(((4,), (3, 3)), [0, 6], axis=-1, dialect="onnx"),
+            IndexError,
+            r"indices\[1\] = 6 is .* axis 1 of size 6",
+        ),
+        (lambda: plan_gather(((3, nan),), [0]), ValueError, r"chunks\[0\] is \(3, nan\), .* 0 or more: call compute_chunk_sizes"),
+        (lambda: plan_gather(((3,),), [0], axis=2), ValueError, "axis is 2, but the table has rank 1"),
+        (lambda: plan_gather(((3,),), [0], threads=0), ValueError, "threads is 0, expected at least 1"),
+        (lambda: plan_gather(((3,),), [0.5]), TypeError, "IndicesTensor has type float64"),
+        (lambda: plan_gather((3, 4), [0]), TypeError, r"chunks\[0\] is 3, expected the sizes of all chunks along axis 0"),
+        (lambda: plan_gather(((3,), (2, "3")), [0]), TypeError, r"chunks\[1\] is \(2, '3'\), .* all chunks along axis 1"),
+        (
+            lambda: plan_gather(np.zeros(3, np.float32), [0], dtype="f8"),
+            TypeError,
+            "dtype is 'f8', but the table has type float32: leave dtype out",
+        ),
+        (lambda: plan_gather(((3,),), da.zeros(3, int)), ValueError, r"indices is a dask array, .* pass indices.compute\(\)"),
+        (lambda: plan_gather("no.npy", [0]), FileNotFoundError, r"no\.npy does not exist"),
+    ],
+)
+def test_mistakes_are_refused(call: Callable[[], object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
 
 
 def test_forecasting_needs_no_dask() -> None:

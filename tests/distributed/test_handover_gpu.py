@@ -45,70 +45,53 @@ def _written(values: Any) -> Any:
     return cupy.asarray(values).copy()
 
 
-def _known(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    ids = rng.integers(-60, 60, 20)
-    return gather(table, ids, block_bytes=200), x[ids]
-
-
-def _joined_late(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    ids = rng.integers(-60, 60, (5, 4))
-    return gather(table, ids, block_bytes=200, in_flight_bytes=300), x[ids]
-
-
-def _lazy(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    ids = rng.integers(-60, 60, 20)
-    return gather(table, da.from_array(_written(ids), chunks=6, asarray=False, name=False), block_bytes=200), x[ids]
-
-
-def _filled(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    ids = rng.integers(-80, 80, 20)
+def _filled(x: Any, ids: Any, value: int) -> Any:
     inside = (ids >= -60) & (ids < 60)
-    expected = np.where(inside[:, None, None], x[np.where(inside, ids, 0)], np.float32(3))
-    return gather(table, ids, out_of_bounds=dg.Fill(3), block_bytes=100), expected
+    return np.where(inside[:, None, None], x[np.where(inside, ids, 0)], np.float32(value))
 
 
-def _nothing_but_filled(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    value = int(rng.integers(1, 100))
-    return gather(table, np.full(20, 60), out_of_bounds=dg.Fill(value), block_bytes=200), np.full((20, 4, 5), value, np.float32)
+def _elements(dialect: str) -> tuple[Any, Any, Any]:
+    return (
+        (60, 4, 7),
+        lambda table, ids: gather_elements(table, _written(ids % 10 - 5), axis=2, dialect=dialect),
+        lambda x, ids: np.take_along_axis(x, ids % 10 - 5, 2),
+    )
 
 
-def _sliced(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    return slice_of(table, [-1, 0], [0, 4], steps=[-7, 1]), x[-1:0:-7]
-
-
-def _elements(dialect: str) -> Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]:
-    def asked(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-        ids = rng.integers(-5, 5, (60, 4, 7))
-        found = gather_elements(table, _written(ids), axis=2, dialect=dialect)
-        return found, np.take_along_axis(x, ids, 2)
-
-    return asked
-
-
-def _described(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Dask puts a dimension of size 1 in front of what a gather by one index gives."""
-    ids = np.array(int(rng.integers(-60, 60)))
-    return run(dg.GatherOperatorDesc.of(x, ids, axis=0), table, ids), x[ids][None]
-
-
-def _described_slice(table: Any, x: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    source, output = (dg.BufferTensorDesc(data_type="FLOAT32", sizes=sizes) for sizes in ((60, 4, 5), (20, 4, 5)))
-    desc = dg.SliceOperatorDesc(input_tensor=source, output_tensor=output, offsets=(1, 0, 0), sizes=(20, 4, 5), strides=(2, 1, 1))
-    return run(desc, table), x[1:41:2]
-
-
-CALLS: dict[str, Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]] = {
-    "gather": _known,
-    "gather, groups": _joined_late,
-    "gather, lazy": _lazy,
-    "gather, filled": _filled,
-    "gather, nothing but filled": _nothing_but_filled,
-    "slice": _sliced,
+SLICE = dg.SliceOperatorDesc.of(((60, 4, 5), "float32"), (1, 0, 0), (20, 4, 5), (2, 1, 1))
+CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "gather": (20, lambda table, ids: gather(table, ids, block_bytes=200), lambda x, ids: x[ids]),
+    "gather, groups": (
+        (5, 4),
+        lambda table, ids: gather(table, ids, block_bytes=200, in_flight_bytes=300),
+        lambda x, ids: x[ids],
+    ),
+    "gather, lazy": (
+        20,
+        lambda table, ids: gather(table, da.from_array(_written(ids), chunks=6, asarray=False, name=False), block_bytes=200),
+        lambda x, ids: x[ids],
+    ),
+    "gather, filled": (
+        20,
+        lambda table, ids: gather(table, ids * 4 // 3, out_of_bounds=dg.Fill(3), block_bytes=100),
+        lambda x, ids: _filled(x, ids * 4 // 3, 3),
+    ),
+    "gather, nothing but filled": (
+        20,
+        lambda table, ids: gather(table, ids + 120, out_of_bounds=dg.Fill(int(ids[0])), block_bytes=200),
+        lambda x, ids: _filled(x, ids + 120, ids[0]),
+    ),
+    "slice": (0, lambda table, ids: slice_of(table, [-1, 0], [0, 4], steps=[-7, 1]), lambda x, ids: x[-1:0:-7]),
     "elements, directml": _elements("directml"),
     "elements, onnx": _elements("onnx"),
-    "descriptor": _described,
-    "descriptor, slice": _described_slice,
+    "descriptor": (  # Dask puts a dimension of size 1 in front of what a gather by one index gives
+        (),
+        lambda table, ids: run(dg.GatherOperatorDesc.of(((60, 4, 5), "float32"), ids, axis=0), table, ids),
+        lambda x, ids: x[ids][None],
+    ),
+    "descriptor, slice": (0, lambda table, ids: run(SLICE, table), lambda x, ids: x[1:41:2]),
 }
+"""The shape of indices from -60 to 59, a call, and what NumPy makes of the same arrays."""
 
 
 @pytest.mark.usefixtures("_threads")
@@ -116,16 +99,16 @@ CALLS: dict[str, Callable[[Any, Any, np.random.Generator], tuple[Any, Any]]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_threads_read_what_others_have_written(monkeypatch: pytest.MonkeyPatch, name: str, wide: int) -> None:
     monkeypatch.setattr(tasks, "WIDE", wide)
-    rng = seeds.numpy_rng()
+    rng, (shape, call, expected) = seeds.numpy_rng(), CALLS[name]
     results = []
     for _ in range(ROUNDS):  # one after the other, without a wait: the memory of each serves the next
         x = rng.random((60, 4, 5), np.float32)
         table = da.from_array(_written(x), chunks=CHUNKS, asarray=False, name=False)
-        found, expected = CALLS[name](table, x, rng)
-        results.append((found.compute(), expected))
-    for number, (found, expected) in enumerate(results):
-        assert found.shape == expected.shape
-        assert found.get().tobytes() == expected.tobytes(), f"round {number}"
+        ids = np.asarray(rng.integers(-60, 60, shape))
+        results.append((call(table, ids).compute(), expected(x, ids)))
+    for number, (found, right) in enumerate(results):
+        assert found.shape == right.shape
+        assert found.get().tobytes() == right.tobytes(), f"round {number}"
 
 
 @pytest.mark.usefixtures("_threads")

@@ -204,11 +204,6 @@ def test_numpy_arrays_are_cut_into_chunks(tmp_path: Path) -> None:
         assert as_table(table).name == found.name
 
 
-class _Evil:
-    def __reduce__(self) -> Any:
-        raise AssertionError("unpickled")
-
-
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "table.npy"
     with pytest.raises(FileNotFoundError, match=r"table: .*table.npy does not exist"):
@@ -253,11 +248,7 @@ class _NoArray:
             TypeError,
             r"standin.Standin, expected .* one device, or chunked with dask.array.from_array\(table, chunks=…\)",
         ),
-        (
-            [1],
-            TypeError,
-            r"builtins.list, expected a dask, .* or a path: numpy.asarray\(table\) makes an array$",
-        ),
+        ([1], TypeError, r"builtins.list, expected a dask, .* or a path: numpy.asarray\(table\) makes an array$"),
         (b"table.npy", TypeError, r"builtins.bytes, .*: a path is a str or a pathlib.Path \(os.fsdecode\(table\)\)$"),
         (None, TypeError, "NoneType, expected a dask, zarr or NumPy array or a path: whatever dask reads becomes one"),
         (da.arange(9)[da.arange(9) > 3], ValueError, r"table has chunks of unknown size .* call table.compute_chunk_sizes\(\)"),

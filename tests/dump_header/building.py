@@ -20,7 +20,6 @@ FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversi
 
 
 def gcc() -> list[str]:
-    """Return the command of g++."""
     return _found(["g++"], "install g++ 11 or newer")
 
 
@@ -64,7 +63,6 @@ def program() -> Path:
 
 
 def output_of(words: str, *arguments: object, **environment: str) -> bytes:
-    """Return the program's output for these words."""
     done = subprocess.run(
         [program(), *map(str, arguments or ("stream",))],
         input=words.encode(),

@@ -45,7 +45,6 @@ class BlockCounts:
 
 
 def block_counts(work: Work, form: LaunchForm) -> BlockCounts:
-    """Return the counts of the block in the middle of the launch."""
     first = form.threads // 2 // THREADS * THREADS
     steps = steps_of(form, first)
     moved = [step >= 0 for step in steps[..., 0]]

@@ -40,7 +40,6 @@ def report(tests: Path, memcheck: str) -> dict[str, Any]:
 
 
 def device() -> str:
-    """Return the name of the first GPU."""
     return str(require(0).cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 

@@ -41,7 +41,6 @@ class Goals:
         return found
 
     def summary(self, cases: Mapping[str, Figures]) -> str:
-        """Return a line with the number of cases that meet both goals."""
         misses = self.misses(cases)
         met, reasons = len(cases) - len(misses), sum(bool(miss.reason) for miss in misses.values())
         return (

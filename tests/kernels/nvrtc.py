@@ -63,7 +63,6 @@ def ptx(source: str, architecture: str) -> str:
 
 @contextmanager
 def _program(source: str, architecture: str, option: str) -> Iterator[tuple[Any, str]]:
-    """Yield a compiled program with NVRTC's log."""
     options = [text.encode() for text in (*OPTIONS, f"-arch={architecture}", option)]
     program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
     try:

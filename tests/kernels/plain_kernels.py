@@ -41,7 +41,6 @@ class PlainLaunch:
 
     @property
     def grid(self) -> int:
-        """Number of blocks."""
         return -(-self.count * (WARP if self.kind == "row" else 1) // BLOCK)
 
     def arguments(self, data: int, indices: int, out: int) -> bytes:

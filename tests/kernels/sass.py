@@ -157,7 +157,6 @@ def _long_complaints(variant: Variant, instructions: list[Instruction]) -> Itera
 
 
 def _payload(variant: Variant) -> int:
-    """Return the bytes of a payload load."""
     whole = variant.kind in (KernelKind.REVERSE, KernelKind.STAGED, KernelKind.LONG)
     return 16 if whole else variant.load_bytes or variant.element_bytes
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.chains import Chain
 from benchmarks.draws import Distinct, Indices
 from benchmarks.kinds import ALL, Along, Shape, Take, Tuples, ViewCopy, WorkloadKind
-from dmlgather.directml import BufferTensorDesc, GatherND1OperatorDesc
+from dmlgather.directml import GatherND1OperatorDesc
 from dmlgather.plan.index_plan import ELEMENT_BYTES
 from tests.kernels.traffic_cases import SEED, CaseGroup
 
@@ -119,14 +119,7 @@ class Batched(WorkloadKind):
         return np.stack(drawn).reshape(self.index_shape)
 
     def descriptor(self, dtype: str) -> GatherND1OperatorDesc:
-        return GatherND1OperatorDesc(
-            input_tensor=BufferTensorDesc(data_type=dtype.upper(), sizes=self.shape),
-            indices_tensor=BufferTensorDesc(data_type="INT64", sizes=self.index_shape),
-            output_tensor=BufferTensorDesc(data_type=dtype.upper(), sizes=self.out_shape),
-            input_dimension_count=len(self.shape),
-            indices_dimension_count=3,
-            batch_dimension_count=1,
-        )
+        return GatherND1OperatorDesc.of((self.shape, dtype), (self.index_shape, "int64"), batch_dimension_count=1)
 
 
 def sweep_groups() -> Iterator[CaseGroup]:
@@ -158,7 +151,6 @@ def _windows() -> Iterator[CaseGroup]:
 
 
 def _gathers() -> Iterator[CaseGroup]:
-    """Yield gathers of short rows, and of columns."""
     points = (64, 16_384, 3)
     yield CaseGroup("points: rows of 3 in each of 64 batches", Batched(points, 4096), _TYPES)
     yield CaseGroup("points: the same rows of 3 in 64 batches", Take(points, 4096, 1, Distinct()), ("float32",))

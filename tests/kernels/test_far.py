@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import KernelKind
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import IndexPlan, IndexType, Lookup
 from dmlgather.selftest.random_plans import unwritable_fill
+from tests.kernels.plans import columns_of, row_gather, slice_of
 from tests.kernels.ptx import far
 
 FAR = 3 * 2**31
@@ -38,73 +40,9 @@ def test_a_gather_reads_a_table_of_over_2_to_the_31_elements(
     kind: IndexType, row: int, family: KernelKind, rng: random.Random
 ) -> None:
     rows = FAR // row
-    plan = IndexPlan(
-        shape=(64, row),
-        out_strides=(row, 1),
-        in_strides=(0, 1),
-        element_bytes=4,
-        in_extent=rows * row,
-        out_extent=64 * row,
-        lookups=(Lookup((1, 0), 0, rows, 0, row),),
-        index_type=kind,
-        index_extent=64,
-    )
+    plan = row_gather(rows, 64, row, 4, kind)
     alignment = 2 if family is KernelKind.SPAN else 4  # spans move elements of at most two bytes
     assert agree(plan, rng, alignment, specialise=family is not KernelKind.GENERAL) == {family}
-
-
-@pytest.mark.parametrize("size", [1, 16])
-def test_specialised_kernels_address_2_to_the_45_bytes(size: int, rng: random.Random) -> None:
-    rows, step = 2**31 - 1, 2**14 // size
-    plan = IndexPlan(
-        shape=(64, 5),
-        out_strides=(5, 1),
-        in_strides=(0, 1),
-        element_bytes=size,
-        in_extent=rows * step,
-        out_extent=64 * 5,
-        lookups=(Lookup((1, 0), 0, rows, rows, step),),
-        index_type=IndexType.INT32,
-        index_extent=64,
-    )
-    assert agree(plan, rng, size) == {KernelKind.GATHER}
-
-
-def test_a_limit_beyond_31_bits_goes_through_the_general_kernel(rng: random.Random) -> None:
-    plan = IndexPlan(
-        shape=(64,),
-        out_strides=(1,),
-        in_strides=(0,),
-        element_bytes=4,
-        in_extent=FAR,
-        out_extent=64,
-        lookups=(Lookup((1,), 0, FAR, FAR, 1),),
-        index_type=IndexType.INT64,
-        index_extent=64,
-        out_of_bounds=OutOfBounds.CLAMP,
-    )
-    assert agree(plan, rng) == {KernelKind.GENERAL}
-
-
-@pytest.mark.parametrize(("row", "family"), [(3, KernelKind.COPY), (3, KernelKind.GENERAL)])
-def test_a_slice_writes_elements_far_apart(row: int, family: KernelKind, rng: random.Random) -> None:
-    step = 2**29 - 3  # byte counts fit 31 bits, but coordinates times steps exceed 2^31 elements
-    count = FAR // step
-    plan = IndexPlan((count, row), (step, 1), (row, 1), 4, count * row, (count - 1) * step + row)
-    assert agree(plan, rng, specialise=family is not KernelKind.GENERAL) == {family}
-
-
-def test_a_slice_reads_runs_far_apart(rng: random.Random) -> None:
-    step, row = 2**29 - 3, 301
-    count = FAR // step
-    plan = IndexPlan((count, row), (row, 1), (step, 1), 4, (count - 1) * step + row, count * row)
-    assert agree(plan, rng, 2) == {KernelKind.SPAN}
-
-
-def test_a_step_of_2_to_the_31_bytes_takes_the_general_kernel(rng: random.Random) -> None:
-    step = 2**30
-    plan = IndexPlan((5, 2), (step, 1), (2, 1), 4, 10, 4 * step + 2)
-    assert agree(plan, rng) == {KernelKind.GENERAL}
 
 
 @pytest.mark.parametrize("row", [12, 301])
@@ -112,39 +50,40 @@ def test_a_step_of_2_to_the_31_bytes_takes_the_general_kernel(rng: random.Random
 def test_lookups_beyond_31_bits_go_through_the_general_kernel(limit: int, step: int, row: int, rng: random.Random) -> None:
     """Single elements, and runs that span kernels would otherwise move."""
     far = (limit - 1) * step
-    plan = IndexPlan(
-        shape=(64, row),
-        out_strides=(row, 1),
-        in_strides=(0, 1),
-        element_bytes=1,
-        in_extent=abs(far) + row,
-        out_extent=64 * row,
-        in_offset=max(0, -far),
-        lookups=(Lookup((1, 0), 0, limit, 0, step),),
-        index_type=IndexType.INT64,
-        index_extent=64,
-    )
+    lookups = (Lookup((1, 0), 0, limit, 0, step),)
+    plan = replace(row_gather(limit, 64, row, 1), in_extent=abs(far) + row, in_offset=max(0, -far), lookups=lookups)
     assert agree(plan, rng, 1) == {KernelKind.GENERAL}
 
 
-@pytest.mark.parametrize(("step", "family"), [(2**31 - 1, KernelKind.SPAN), (2**31, KernelKind.GENERAL)])
-def test_runs_2_to_the_31_bytes_apart_take_the_general_kernel(step: int, family: KernelKind, rng: random.Random) -> None:
-    plan = IndexPlan((5, 301), (301, 1), (step, 1), 1, 4 * step + 301, 5 * 301)
-    assert agree(plan, rng, 1) == {family}
+def far_rows(rows: int, step: int, element_bytes: int) -> IndexPlan:
+    """Return a gather of rows of five elements, which lie `step` elements apart."""
+    plan = row_gather(rows, 64, 5, element_bytes, IndexType.INT32)
+    return replace(plan, in_extent=rows * step, lookups=(Lookup((1, 0), 0, rows, rows, step),))
 
 
-def test_rows_far_apart_come_into_shared_memory(rng: random.Random) -> None:
-    step, width, columns = 2**29 - 3, 260, 2100  # byte counts fit 31 bits, but coordinates times steps exceed 2^32 bytes
-    rows = FAR // step
-    plan = IndexPlan(
-        shape=(rows, columns),
-        out_strides=(columns, 1),
-        in_strides=(step, 0),
-        element_bytes=4,
-        in_extent=(rows - 1) * step + width,
-        out_extent=rows * columns,
-        lookups=(Lookup((0, 1), 0, width, 0, 1),),
-        index_type=IndexType.INT64,
-        index_extent=columns,
-    )
-    assert agree(plan, rng, 16) == {KernelKind.STAGED}
+APART = 2**29 - 3
+"""Elements between rows of 4 bytes: byte counts fit 31 bits, but coordinates times steps exceed 2^32 bytes."""
+COUNT = FAR // APART
+WIDE = replace(columns_of(COUNT, 260, 2100), in_strides=(APART, 0), in_extent=(COUNT - 1) * APART + 260)
+WRITTEN = IndexPlan((COUNT, 3), (APART, 1), (3, 1), 4, COUNT * 3, (COUNT - 1) * APART + 3)
+
+
+@pytest.mark.parametrize(
+    ("plan", "alignment", "specialise", "family"),
+    [
+        pytest.param(far_rows(2**31 - 1, 2**14, 1), 1, True, KernelKind.GATHER, id="2^45 bytes"),
+        pytest.param(far_rows(2**31 - 1, 2**10, 16), 16, True, KernelKind.GATHER, id="2^45 bytes of vectors"),
+        pytest.param(row_gather(FAR, 64, 1, 4), 4, True, KernelKind.GENERAL, id="a limit beyond 31 bits"),
+        pytest.param(WRITTEN, 4, True, KernelKind.COPY, id="elements written far apart"),
+        pytest.param(WRITTEN, 4, False, KernelKind.GENERAL, id="elements written far apart, general"),
+        pytest.param(slice_of((COUNT, 301), (APART, 1)), 2, True, KernelKind.SPAN, id="runs read far apart"),
+        pytest.param(IndexPlan((5, 2), (2**30, 1), (2, 1), 4, 10, 2**32 + 2), 4, True, KernelKind.GENERAL, id="2^32 bytes apart"),
+        pytest.param(slice_of((5, 301), (2**31 - 1, 1), 0, 1), 1, True, KernelKind.SPAN, id="runs less than 2^31 bytes apart"),
+        pytest.param(slice_of((5, 301), (2**31, 1), 0, 1), 1, True, KernelKind.GENERAL, id="runs 2^31 bytes apart"),
+        pytest.param(WIDE, 16, True, KernelKind.STAGED, id="rows far apart come into shared memory"),
+    ],
+)
+def test_far_elements_get_the_expected_kernel(
+    plan: IndexPlan, alignment: int, specialise: bool, family: KernelKind, rng: random.Random
+) -> None:
+    assert agree(plan, rng, alignment, specialise=specialise) == {family}

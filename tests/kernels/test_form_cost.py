@@ -108,7 +108,6 @@ def drawn(rng: random.Random) -> Iterator[tuple[Work, LaunchForm, BlockCounts]]:
 
 
 def is_exact(work: Work, form: LaunchForm, counts: BlockCounts) -> bool:
-    """Return True if the formula estimates nothing."""
     if counts.elements == THREADS:
         return True  # no thread walks
     alike = counts.elements == THREADS * form.moved
@@ -116,7 +115,6 @@ def is_exact(work: Work, form: LaunchForm, counts: BlockCounts) -> bool:
 
 
 def off(work: Work, form: LaunchForm, counts: BlockCounts) -> bool:
-    """Return True if the formula disagrees with the count."""
     return not isclose(form_cost(work, form), counts.cycles, rel_tol=1e-12)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +17,14 @@ from hypothesis import strategies as st
 from dmlgather.backends.cuda import driver, prepare
 from dmlgather.backends.cuda.variants import VARIANTS, Variant
 from dmlgather.backends.devices import Device
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import IndexPlan
 from dmlgather.selftest import trials
 from dmlgather.selftest.random_plans import plan_for, random_plan, random_runs, unwritable_fill
 from dmlgather.selftest.runner import GpuUnderTest
 from dmlgather.selftest.trials import PreparedRun, Trial, find_fault
+from tests.at_once import at_once
 from tests.kernels import matrix, nvrtc
-from tests.kernels.test_planning import row_gather
+from tests.kernels.plans import row_gather
 
 pytestmark = pytest.mark.gpu
 
@@ -87,50 +86,6 @@ ROWS = row_gather(1000, 4000, 16, 4)
 
 
 @pytest.mark.parametrize("bind", [False, True], ids=["launch", "bind"])
-def test_a_captured_graph_replays_on_new_contents(cupy: Any, bind: bool) -> None:
-    program = prepare(replace(ROWS, out_of_bounds=OutOfBounds.RAISE), 0)
-    table = cupy.arange(16_000, dtype=cupy.uint32)
-    indices, out = cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    pointers = table.data.ptr, indices.data.ptr, out.data.ptr
-    launch = program.bind(*pointers) if bind else partial(program.launch, *pointers)
-    stream.synchronize()
-    cupy.cuda.get_current_stream().synchronize()
-    with stream:
-        stream.begin_capture()
-        launch(stream.ptr)
-        graph = stream.end_capture()
-    for fresh in (np.arange(4000) % 1000, np.full(4000, 999), np.arange(4000) - 1000, np.arange(4000) % 2000 - 1000):
-        indices.set(fresh)
-        cupy.cuda.get_current_stream().synchronize()
-        graph.launch(stream)
-        bad = program.first_bad(stream.ptr)
-        wrong = np.flatnonzero((fresh < -1000) | (fresh >= 1000))
-        assert bad == (int(wrong[0]) if wrong.size else None)
-        if bad is None:
-            assert np.array_equal(out.get().reshape(4000, 16), table.get().reshape(1000, 16)[fresh])
-
-
-def test_a_launch_allocates_nothing_and_does_not_wait(cupy: Any) -> None:
-    program = prepare(replace(ROWS, out_of_bounds=OutOfBounds.RAISE), 0)
-    table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.zeros(4000, cupy.int64), cupy.zeros(64_000, cupy.uint32)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    cupy.cuda.get_current_stream().synchronize()
-    program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
-    stream.synchronize()
-    # In this mode, an allocation or a wait of any thread ends the capture.
-    stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
-    for _ in range(10):
-        program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, stream.ptr)
-    graph = stream.end_capture()
-    out.fill(7)
-    cupy.cuda.get_current_stream().synchronize()
-    graph.launch(stream)
-    stream.synchronize()
-    assert np.array_equal(out.get().reshape(4000, 16), np.broadcast_to(np.arange(16), (4000, 16)))
-
-
-@pytest.mark.parametrize("bind", [False, True], ids=["launch", "bind"])
 def test_a_new_thread_can_launch(cupy: Any, bind: bool) -> None:
     program = prepare(ROWS, 0)
     table, indices, out = cupy.arange(16_000, dtype=cupy.uint32), cupy.full(4000, -1), cupy.zeros(64_000, cupy.uint32)
@@ -138,18 +93,7 @@ def test_a_new_thread_can_launch(cupy: Any, bind: bool) -> None:
     launch = program.bind(*pointers) if bind else partial(program.launch, *pointers)
     cupy.cuda.get_current_stream().synchronize()
     stream = cupy.cuda.Stream(non_blocking=True)
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            launch(stream.ptr)
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert not failures
+    at_once(launch, [stream.ptr])
     stream.synchronize()
     assert np.array_equal(out.get().reshape(4000, 16), np.broadcast_to(np.arange(15_984, 16_000), (4000, 16)))
 
@@ -165,11 +109,7 @@ def test_a_table_of_more_than_2_to_the_31_elements_is_read(cupy: Any, element_by
     read = [max(0, min(count - 1, number + count if number < 0 else number)) for number in wanted.tolist()]
     for number in set(read):
         table[number * row : number * row + row] = cupy.arange(row) + number % 200
-    plan = IndexPlan(
-        (wanted.size, row), (row, 1), (0, 1), element_bytes, row * count, wanted.size * row,
-        lookups=(Lookup((1, 0), 0, count, count, row),), index_type=IndexType.INT64, index_extent=wanted.size,
-    )  # fmt: skip
     out, indices = cupy.zeros(wanted.size * row, table.dtype), cupy.asarray(wanted)
-    program = prepare(plan, 0)
+    program = prepare(row_gather(count, wanted.size, row, element_bytes), 0)
     program.launch(table.data.ptr, indices.data.ptr, out.data.ptr, cupy.cuda.get_current_stream().ptr)
     assert out.get().reshape(-1, row).tolist() == [[number % 200 + column for column in range(row)] for number in read]

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks.traffic import traffic
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, canonicalise, dot
+from dmlgather.plan import IndexPlan, IndexType, OutOfBounds, canonicalise, dot
 from dmlgather.selftest.random_plans import random_plan
 from tests.kernels.must_move import SECTOR, MustMove, must_move
+from tests.kernels.plans import row_gather
 
 
 def by_sets(plan: IndexPlan, indices: np.ndarray | None) -> MustMove:
@@ -48,28 +49,13 @@ def test_random_plans_equal_the_count_by_sets(seed: int) -> None:
     assert must_move(plan, indices) == by_sets(plan, indices)
 
 
-def rows(count: int, row_bytes: int) -> IndexPlan:
-    """Return a plan for rows of bytes out of 100."""
-    return IndexPlan(
-        shape=(count, row_bytes),
-        out_strides=(row_bytes, 1),
-        in_strides=(0, 1),
-        element_bytes=1,
-        in_extent=100 * row_bytes,
-        out_extent=count * row_bytes,
-        lookups=(Lookup((1, 0), 0, 100, 0, row_bytes),),
-        index_type=IndexType.INT64,
-        index_extent=count,
-    )
-
-
 @pytest.mark.parametrize(
     ("plan", "indices", "loaded", "stored"),
     [
-        pytest.param(rows(8, 64), range(8), 2 + 8 * 2, 16, id="whole sectors, and 64 bytes of indices"),
-        pytest.param(rows(4, 64), [3] * 4, 1 + 4 * 2, 8, id="a row that is read four times"),
-        pytest.param(rows(3, 40), [0, 1, 3], 1 + 2 + 2 + 2, 4, id="40 bytes from 0, 40 and 120"),
-        pytest.param(rows(1, 33), [31], 1 + 2, 2, id="33 bytes"),
+        pytest.param(row_gather(100, 8, 64, 1), range(8), 2 + 8 * 2, 16, id="whole sectors, and 64 bytes of indices"),
+        pytest.param(row_gather(100, 4, 64, 1), [3] * 4, 1 + 4 * 2, 8, id="a row that is read four times"),
+        pytest.param(row_gather(100, 3, 40, 1), [0, 1, 3], 1 + 2 + 2 + 2, 4, id="40 bytes from 0, 40 and 120"),
+        pytest.param(row_gather(100, 1, 33, 1), [31], 1 + 2, 2, id="33 bytes"),
     ],
 )
 def test_rows_move_the_sectors_counted_by_hand(plan: IndexPlan, indices: list[int], loaded: int, stored: int) -> None:

@@ -3,69 +3,19 @@
 from __future__ import annotations
 
 import random
-import struct
 from dataclasses import replace
-from math import prod
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
-from dmlgather.backends.cuda.launch import MAX_THREADS, Launch
+from dmlgather.backends.cuda.launch import MAX_THREADS
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds, packed_strides
+from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_plan
-
-
-def fields(launch: Launch) -> dict[str, int]:
-    """Return the scalar fields of a launch's argument block."""
-    values, at = {}, 0
-    for name, code in LAYOUT:
-        if len(code) == 1:
-            (values[name],) = struct.unpack_from("<" + code, launch.arguments, at)
-        at += struct.calcsize("<" + code)
-    return values
-
-
-def row_gather(rows: int, tokens: int, row: int, element_bytes: int = 2, kind: IndexType = IndexType.INT64) -> IndexPlan:
-    """out[t, c] = table[index[t], c]"""
-    return IndexPlan(
-        (tokens, row), (row, 1), (0, 1), element_bytes, rows * row, tokens * row,
-        lookups=(Lookup((1, 0), 0, rows, rows if kind.signed else 0, row),), index_type=kind, index_extent=tokens,
-    )  # fmt: skip
-
-
-def axis_gather(outer: int, axis: int, picked: int, inner: int, element_bytes: int = 4) -> IndexPlan:
-    """out[o, k, i] = data[o, index[k], i]"""
-    return IndexPlan(
-        (outer, picked, inner), (picked * inner, inner, 1), (axis * inner, 0, 1), element_bytes, outer * axis * inner,
-        outer * picked * inner, lookups=(Lookup((0, 1, 0), 0, axis, axis, inner),), index_type=IndexType.INT32,
-        index_extent=picked,
-    )  # fmt: skip
-
-
-def points(batches: int, size: int, picked: int, row: int) -> IndexPlan:
-    """out[b, k, c] = data[b, index[b, k], c]"""
-    return IndexPlan(
-        (batches, picked, row), (picked * row, row, 1), (size * row, 0, 1), 4, batches * size * row, batches * picked * row,
-        lookups=(Lookup((picked, 1, 0), 0, size, size, row),), index_type=IndexType.INT64, index_extent=batches * picked,
-    )  # fmt: skip
-
-
-def gather_elements(rows: int, columns: int, picked: int) -> IndexPlan:
-    """out[r, c] = data[index[r, c], c]"""
-    return IndexPlan(
-        (picked, columns), (columns, 1), (0, 1), 4, rows * columns, picked * columns,
-        lookups=(Lookup((columns, 1), 0, rows, rows, columns),), index_type=IndexType.INT64, index_extent=picked * columns,
-    )  # fmt: skip
-
-
-def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, element_bytes: int = 4) -> IndexPlan:
-    high = offset + sum((size - 1) * max(step, 0) for size, step in zip(shape, strides, strict=True))
-    return IndexPlan(shape, packed_strides(shape), strides, element_bytes, high + 1, prod(shape), offset)
+from tests.kernels.plans import axis_gather, fields, gather_elements, points, row_gather, slice_of
 
 
 @pytest.mark.parametrize(
@@ -76,9 +26,7 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(row_gather(30522, 32, 384), "gather_d2_k1_e16_i8_clamp_once", 0, id="few tokens: one element a thread"),
         pytest.param(row_gather(10**6, 10**6, 200), "gather_d2_k1_e16_i8_clamp_each", 250000, id="segments would tear sectors"),
         pytest.param(row_gather(10**6, 10**6, 128), "gather_d2_k1_e16_i8_clamp_each", 250000, id="segments would halve lines"),
-        pytest.param(
-            row_gather(10**6, 10**6, 5, 2), "gather_d2_k1_e2_i8_clamp_each", 124992, id="short rows of halves: whole lines"
-        ),
+        pytest.param(row_gather(10**6, 10**6, 5, 2), "gather_d2_k1_e2_i8_clamp_each", 124992, id="rows of 5 halves: whole lines"),
         pytest.param(row_gather(30000, 10000, 2057, 4), "gather_d2_k1_e4_i8_clamp_once", 256, id="odd rows: whole sectors"),
         pytest.param(row_gather(10**6, 10**6, 16), "gather_d2_k1_e16_i8_clamp_each", 250000, id="short rows: walk the rows"),
         pytest.param(row_gather(10**6, 10**6, 8), "gather_d2_k1_e16_i8_clamp_each", 250000, id="rows of one vector"),
@@ -90,9 +38,7 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
         pytest.param(slice_of((4096, 4096), (4096, -1), 4095), "reverse_d3_e4", 256, id="mirrored"),
         pytest.param(slice_of((4096, 4096), (1, 4096)), "squares_e4_l8_s8", 16, id="transposed: 16 tiles a block"),
         pytest.param(slice_of((64, 50176, 3), (150528, 1, 50176), element_bytes=1), "tiles_e1_l4_s4", 5, id="NCHW to NHWC"),
-        pytest.param(
-            slice_of((64, 50176, 3), (150528, 1, 50176)), "copy_d3_e4", 6272, id="NCHW to NHWC of floats: walks the pixels"
-        ),
+        pytest.param(slice_of((64, 50176, 3), (150528, 1, 50176)), "copy_d3_e4", 6272, id="NCHW to NHWC of floats: pixels"),
         pytest.param(slice_of((64, 3, 50176), (150528, 1, 3)), "tiles_e4_l4_s4", 9, id="NHWC to NCHW"),
         pytest.param(
             slice_of((16, 64, 56, 2, 56, 2), (802816, 12544, 56, 6272, 1, 3136)),
@@ -101,9 +47,7 @@ def slice_of(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0, 
             id="pixel shuffle: 6 dimensions",
         ),
         pytest.param(slice_of((64, 49, 31), (1519, 1, 49)), "stretch_e4_l4_s4", 1, id="images of odd size: one run each"),
-        pytest.param(
-            slice_of((6400, 49, 31), (1519, 1, 49)), "tiles_e4_l4_s4", 13, id="several of them begin anywhere in sectors"
-        ),
+        pytest.param(slice_of((6400, 49, 31), (1519, 1, 49)), "tiles_e4_l4_s4", 13, id="several begin anywhere in sectors"),
         pytest.param(slice_of((64, 48, 32), (1536, 1, 48)), "squares_e4_l8_s8", 1, id="images of even size: whole sectors"),
         pytest.param(slice_of((192, 224, 224), (65536, 256, 1)), "copy_d3_e16", 56, id="crop: walks the rows"),
         pytest.param(slice_of((64, 2048, 2048), (2**25, 8192, 2)), "copy_d3_e4", 256, id="every other element"),
@@ -146,20 +90,17 @@ def test_an_empty_plan_is_launched_only_to_check_indices() -> None:
     assert fields(launch)["threads"] == 5
 
 
-def test_raise_over_an_empty_axis_only_checks_indices() -> None:
-    plan = replace(row_gather(7, 5, 4), out_of_bounds=OutOfBounds.RAISE)
-    plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),), in_extent=0)
-    assert [launch.variant.kind for launch in launches_for(plan)] == [KernelKind.CHECK]
-
-
-def test_fill_over_an_empty_axis_reads_the_fill_value() -> None:
+def test_each_policy_has_its_launch_over_an_empty_axis() -> None:
+    """RAISE only checks indices, FILL reads the fill value, and CLAMP is refused."""
     plan = row_gather(7, 5, 4)
-    nothing = replace(plan.lookups[0], limit=0)
-    plan = replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02", lookups=(nothing,), in_extent=0)
-    (launch,) = launches_for(plan)
+    plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),), in_extent=0)
+    assert [launch.variant.kind for launch in launches_for(replace(plan, out_of_bounds=OutOfBounds.RAISE))] == [KernelKind.CHECK]
+    (launch,) = launches_for(replace(plan, out_of_bounds=OutOfBounds.FILL, fill=b"\x01\x02"))
     assert launch.variant.kind is KernelKind.COPY
     assert launch.input_in_table is not None
     assert launch.table[launch.input_in_table :] == b"\x01\x02" * 4  # 40 bytes have five elements of 8
+    with pytest.raises(ValueError, match="indexes an axis of size 0"):
+        launches_for(plan)
 
 
 def test_a_lower_alignment_narrows_the_elements() -> None:
@@ -191,13 +132,6 @@ def test_mirrored_and_aligned_rows_are_reversed_by_vectors(plan: IndexPlan, alig
     assert (KernelKind.REVERSE in kinds) == reverses
 
 
-def test_clamp_over_an_empty_axis_is_refused() -> None:
-    plan = row_gather(7, 5, 4)
-    plan = replace(plan, lookups=(replace(plan.lookups[0], limit=0),))
-    with pytest.raises(ValueError, match="indexes an axis of size 0"):
-        launches_for(plan)
-
-
 def test_the_general_kernels_take_32_dimensions_and_no_more() -> None:
     def sparse_slice(rank: int) -> IndexPlan:
         return slice_of((2,) * rank, tuple(3**axis for axis in reversed(range(rank))), element_bytes=1)
@@ -219,8 +153,7 @@ def test_limits_beyond_63_bits_are_refused() -> None:
 
 
 def test_a_description_names_kernels_blocks_and_walks() -> None:
-    text = describe(row_gather(151936, 10000, 2560))
-    assert text == (
+    assert describe(row_gather(151936, 10000, 2560)) == (
         "gather_d2_k1_e16_i8_clamp_once, 3125 blocks of 256 threads: 16-byte elements, up to 4 per thread "
         "along the dimension of 320, indices resolved once per thread\n"
         "  (single elements, of the widest size to which every address is aligned)"

@@ -19,7 +19,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dmlgather.backends import reference
-from dmlgather.backends.cuda import DeviceError, driver, nvidia_driver, prepare, read_element, require
+from dmlgather.backends.cuda import DeviceError, driver, nvidia_driver, prepare, require
 from dmlgather.backends.cuda import program as programs
 from dmlgather.backends.cuda.bad_words import WORDS, BadWord
 from dmlgather.backends.cuda.nvidia_driver import Driver
@@ -29,6 +29,7 @@ from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan, unwritable_fill
 from tests.at_once import at_once
 from tests.gpus import as_late_as_allowed, nothing_new, placed
+from tests.kernels.plans import columns_of, row_gather
 
 try:
     import cupy
@@ -68,7 +69,6 @@ class Arrays:
 
 
 def word_of(program: CudaProgram, arrays: Arrays, stream: int) -> BadWord:
-    """Launch with the current indices, and return the launch's word."""
     word = program.launch(*arrays.pointers, stream)
     assert word is not None
     return word
@@ -76,7 +76,6 @@ def word_of(program: CudaProgram, arrays: Arrays, stream: int) -> BadWord:
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
-    """Clear the caches of kernels and of the driver before and after this test."""
     clearing = driver._compiled.cache_clear, driver.require.cache_clear, cupy.clear_memo
     for clear in clearing:
         clear()
@@ -243,7 +242,6 @@ def test_a_word_that_is_reused_too_early_is_noticed(allocations: list[int], monk
 
 
 def kept_event(event: Any) -> Any:
-    """Keep an event alive, and return it."""
     OPEN.append(event)
     return event
 
@@ -319,10 +317,7 @@ def test_a_launch_runs_on_its_device_whatever_is_current() -> None:
 
 @gpu
 def test_threads_share_a_program() -> None:
-    plan = IndexPlan(
-        (64, 4), (4, 1), (0, 1), 4, 400, 256, lookups=(Lookup((1, 0), 0, 100, 0, 4),), index_type=IndexType.INT32, index_extent=64
-    )
-    program, data = prepare(plan, 0), np.arange(400, dtype=np.int32)
+    program, data = prepare(row_gather(100, 64, 4, 4, IndexType.INT32), 0), np.arange(400, dtype=np.int32)
 
     def work(number: int) -> bool:
         rng = np.random.default_rng(number)
@@ -353,16 +348,10 @@ def test_a_kernel_is_compiled_once_per_device(forgotten: None, monkeypatch: pyte
     assert compiled == [0, 1]
 
 
-@gpu
-def test_read_element_reads_a_value_of_the_gpu() -> None:
-    assert read_element(placed(np.array([3, -(2**40)])).data.ptr + 8, np.int64, 0) == -(2**40)
-
-
 NO_DRIVER = Driver(None, (), "there is no NVIDIA driver (libcuda.so.1 was not found)")
 
 
 def set_driver(monkeypatch: pytest.MonkeyPatch, found: Driver) -> None:
-    """Simulate a machine with this driver."""
     monkeypatch.setattr(nvidia_driver, "ask", lambda: found)
 
 
@@ -376,17 +365,21 @@ def test_a_missing_cupy_is_named_with_the_command_for_the_driver(
         require(0)
 
 
-@pytest.mark.parametrize("wheel", [ModuleNotFoundError("cupy"), ImportError("libcublas"), PermissionError(13, "denied")])
-def test_without_a_driver_the_error_names_the_driver_alone(wheel: OSError | ImportError, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_cupy(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     class Failing(importlib.abc.MetaPathFinder):
         def find_spec(self, name: str, path: object, target: object = None) -> None:
             if name == "cupy":
-                raise wheel
+                raise error
 
     monkeypatch.setattr(sys, "meta_path", [Failing(), *sys.meta_path])
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    set_driver(monkeypatch, NO_DRIVER)
     driver.require.cache_clear()
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError("cupy"), ImportError("libcublas"), PermissionError(13, "denied")])
+def test_without_a_driver_the_error_names_the_driver_alone(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_cupy(monkeypatch, error)
+    set_driver(monkeypatch, NO_DRIVER)
     remedy = re.escape(nvidia_driver.remedy(NO_DRIVER))  # tests/backends/test_driver_remedies.py checks its text
     with pytest.raises(DeviceError, match=rf"^there is no NVIDIA driver \(libcuda.so.1 was not found\); {remedy}$") as raised:
         require(0)
@@ -394,29 +387,25 @@ def test_without_a_driver_the_error_names_the_driver_alone(wheel: OSError | Impo
     assert "CuPy" not in str(raised.value)
 
 
-def test_a_cupy_that_fails_to_load_is_named_with_the_reason(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(importlib.abc.MetaPathFinder):
-        def find_spec(self, name: str, path: object, target: object = None) -> None:
-            if name == "cupy":
-                raise ImportError("\n====\nadvice\n====\n") from ImportError("libcublas.so.13: cannot open")
-
-    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
-    monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    driver.require.cache_clear()
-    with pytest.raises(DeviceError, match=r"^CuPy cannot be imported \(libcublas.so.13: cannot open\); for this driver"):
-        require(0)
+CAUSED = ImportError("\n====\nadvice\n====\n")
+CAUSED.__cause__ = ImportError("libcublas.so.13: cannot open")
 
 
-def test_an_unwritable_cache_of_cupy_names_the_variable_to_set(no_cupy: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unwritable(importlib.abc.MetaPathFinder):
-        def find_spec(self, name: str, path: object, target: object = None) -> None:
-            if name == "cupy":
-                raise PermissionError(13, "Permission denied", "/home/user/.cupy")
-
-    monkeypatch.setattr(sys, "meta_path", [Unwritable(), *sys.meta_path])
-    monkeypatch.delitem(sys.modules, "cupy", raising=False)
-    driver.require.cache_clear()
-    with pytest.raises(DeviceError, match=r"compiled kernels \(.*denied: '/home/user/.cupy'\); set CUPY_CACHE_DIR to a folder"):
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (CAUSED, r"^CuPy cannot be imported \(libcublas.so.13: cannot open\); for this driver"),
+        (
+            PermissionError(13, "Permission denied", "/home/user/.cupy"),
+            r"compiled kernels \(.*denied: '/home/user/.cupy'\); set CUPY_CACHE_DIR to a folder",
+        ),
+    ],
+)
+def test_a_cupy_that_fails_to_load_is_named_with_the_reason(
+    error: Exception, words: str, no_cupy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_cupy(monkeypatch, error)
+    with pytest.raises(DeviceError, match=words):
         require(0)
 
 
@@ -468,10 +457,7 @@ def test_a_failing_compiler_is_a_device_error(
         prepare(raising(), 0)
 
 
-LONG_ROWS = IndexPlan(
-    (3, 4096), (4096, 1), (12_288, 0), 4, 3 * 12_288, 3 * 4096, lookups=(Lookup((0, 1), 0, 12_288, 0, 1),),
-    index_type=IndexType.INT64, index_extent=4096,
-)  # fmt: skip
+LONG_ROWS = columns_of(3, 12_288, 4096)
 """Rows of 48 KB: a row and the positions of its columns need more shared memory than a block has without opt-in."""
 
 

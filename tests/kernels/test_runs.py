@@ -19,8 +19,9 @@ from dmlgather.backends.cuda import launch
 from dmlgather.backends.cuda.driver import kernel_source
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, PlanBuffers, random_buffers, random_plan, random_runs, unwritable_fill
+from tests.kernels.plans import row_gather
 from tests.kernels.ptx import runs
 from tests.kernels.ptx.compile import ARCHITECTURES
 from tests.kernels.ptx.coverage import UNREACHABLE, executed, never_executed
@@ -46,7 +47,6 @@ def test_random_plans_equal_the_reference(rng: random.Random, alignment: int, sp
 @settings(max_examples=200, deadline=None)
 @given(seeds, st.sampled_from((16, 8, 4, 2, 1)), st.sampled_from((0, 132)))
 def test_random_long_runs_equal_the_reference(rng: random.Random, alignment: int, multiprocessors: int) -> None:
-    """The runs have any length and offset."""
     plan = random_runs(rng)
     alignment = plan.element_bytes if unwritable_fill(plan, alignment) else alignment
     assert not differs(Case.of(plan, random_buffers(plan, rng), alignment, multiprocessors=multiprocessors))
@@ -96,19 +96,8 @@ def test_extreme_indices_equal_the_reference(
     for value in (value for value in values if info.min <= value <= info.max):
         indices: NDArray[Any] = np.arange(24, dtype=info.dtype) % size
         indices[7] = value
-        plan = IndexPlan(
-            shape=(24, row),
-            out_strides=(row, 1),
-            in_strides=(0, 1),
-            element_bytes=element_bytes,
-            in_extent=size * row,
-            out_extent=24 * row,
-            lookups=(Lookup((1, 0), 0, size, size if kind.signed else 0, row),),
-            index_type=kind,
-            index_extent=24,
-            out_of_bounds=policy,
-            fill=b"\xab" * element_bytes if policy is OutOfBounds.FILL else b"",
-        )
+        fill = b"\xab" * element_bytes if policy is OutOfBounds.FILL else b""
+        plan = replace(row_gather(size, 24, row, element_bytes, kind), out_of_bounds=policy, fill=fill)
         data = np.frombuffer(rng.randbytes(size * row * element_bytes), f"V{element_bytes}")
         assert not differs(Case.of(plan, PlanBuffers(data, indices, np.zeros(24 * row, data.dtype))))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
@@ -11,7 +10,7 @@ from math import gcd
 import numpy as np
 import pytest
 
-from dmlgather.backends.cuda.arguments import LAYOUT, POINTERS
+from dmlgather.backends.cuda.arguments import POINTERS
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.driver import kernel_source
 from dmlgather.backends.cuda.families import launches_for
@@ -19,11 +18,11 @@ from dmlgather.backends.cuda.launch import Launch
 from dmlgather.backends.cuda.variants import BLOCK, SPAN_UNROLL, VECTOR, KernelKind, Variant
 from dmlgather.plan import IndexPlan, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_runs
+from tests.kernels.plans import axis_gather, fields, part, row_gather, slice_of
 from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.draws import case_for_one_of
 from tests.kernels.ptx.machine import Buffer, Module, pattern
 from tests.kernels.ptx.runs import Case, judged, mismatches
-from tests.kernels.test_planning import axis_gather, fields, row_gather, slice_of
 from tests.noticing import BrokenPrograms
 
 SHORTEST = 34
@@ -170,8 +169,7 @@ def test_a_broken_kernel_is_noticed(name: str) -> None:
 
 def runs(launch: Launch) -> tuple[int, int]:
     """Return the bytes of all runs, and the number of vectors that a thread moves."""
-    at = struct.calcsize("<" + "".join(code for _, code in LAYOUT[: [name for name, _ in LAYOUT].index("runs")]))
-    _, all_bytes, _, steps = struct.unpack_from("<Qq2I", launch.arguments, at)
+    _, all_bytes, _, steps = part(launch, "runs", "Qq2I")
     return all_bytes, steps
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import struct
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 from dmlgather.backends.cuda import launch
-from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import DEFAULT_SHARED, Launch
@@ -21,24 +19,15 @@ from dmlgather.backends.cuda.variants import VARIANTS, KernelKind, Variant
 from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
 from dmlgather.selftest.random_plans import EXTREMES, PlanBuffers, random_buffers
 from tests import seeds
+from tests.kernels.plans import columns_of, part
 from tests.kernels.ptx.draws import case_for, case_for_one_of
 from tests.kernels.ptx.runs import Case, differs, execute, judged, mismatches
 from tests.noticing import BrokenPrograms
 
 
-def columns_of(rows: int, width: int, picked: int, element_bytes: int = 4) -> IndexPlan:
-    """out[r, c] = data[r, index[c]]"""
-    return IndexPlan(
-        (rows, picked), (picked, 1), (width, 0), element_bytes, rows * width, rows * picked,
-        lookups=(Lookup((0, 1), 0, width, 0, 1),), index_type=IndexType.INT64, index_extent=picked,
-    )  # fmt: skip
-
-
 def staging(staged: Launch) -> tuple[int, int]:
     """Return the number of threads that share a row, and of rows that each team moves."""
-    names = [name for name, _ in LAYOUT]
-    at = struct.calcsize("<" + "".join(code for _, code in LAYOUT[: names.index("staging")]))
-    numbers = struct.unpack_from("<6I", staged.arguments, at)
+    numbers = part(staged, "staging", "6I")
     return 1 << numbers[3], numbers[4]
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-import struct
 
 import numpy as np
 import pytest
 
 from dmlgather.backends.cuda import staged
-from dmlgather.backends.cuda.arguments import LAYOUT
 from dmlgather.backends.cuda.describe import describe
 from dmlgather.backends.cuda.families import launches_for
 from dmlgather.backends.cuda.launch import SHARED_BYTES, Launch
@@ -18,10 +16,11 @@ from dmlgather.backends.cuda.variants import LONG_BLOCK, VARIANTS, KernelKind
 from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 from dmlgather.selftest.random_plans import plan_for, random_buffers
 from tests import seeds
+from tests.kernels.plans import columns_of, part
 from tests.kernels.ptx import runs
 from tests.kernels.ptx.machine import Module, Violation
 from tests.kernels.ptx.runs import Case, judged, mismatches
-from tests.kernels.test_staged import check_extremes, columns_of, every_index_type, every_policy, staging
+from tests.kernels.test_staged import check_extremes, every_index_type, every_policy, staging
 from tests.noticing import BrokenPrograms
 
 KB = 1024
@@ -30,9 +29,7 @@ VOCABULARY = columns_of(512, 50257, 50257, 2)
 
 def parts_of(staged: Launch) -> int:
     """Return the number of blocks that share a row."""
-    names = [name for name, _ in LAYOUT]
-    at = struct.calcsize("<" + "".join(code for _, code in LAYOUT[: names.index("dimension")]))
-    return int(struct.unpack_from("<I", staged.arguments, at)[0])
+    return part(staged, "dimension", "I")[0]
 
 
 @pytest.mark.parametrize(
@@ -41,9 +38,7 @@ def parts_of(staged: Launch) -> int:
         pytest.param(VOCABULARY, "staged_e2_i8_long", (4, 1), (128, 201152), id="four rows for each multiprocessor"),
         pytest.param(columns_of(64, 50257, 50257, 2), "staged_e2_i8_long", (2, 4), (128, 125760), id="few rows: shared by four"),
         pytest.param(columns_of(4096, 12 * KB, 4096), "staged_e4_i8_long", (32, 1), (128, 57360), id="48 KB and the fill value"),
-        pytest.param(
-            columns_of(4096, 4096, 9000), "staged_e4_i8_long", (32, 1), (128, 34448), id="more columns than a block has"
-        ),
+        pytest.param(columns_of(4096, 4096, 9000), "staged_e4_i8_long", (32, 1), (128, 34448), id="more columns than a block"),
         pytest.param(columns_of(4096, 70000, 70000, 1), "staged_e1_i8_long", (63, 2), (132, 210304), id="places of 4 bytes"),
     ],
 )
@@ -176,10 +171,7 @@ MUTATIONS = {
     "no columns before the first unit": ("column < (first ? head : all)", "column < (first ? 0 : all)"),
     "no columns behind the last unit": ("column < (first ? head : all)", "column < (first ? head : tail)"),
     "a row too many": ("min(first + staging.steps, a.threads)", "first + staging.steps"),
-    "columns of a unit in reverse": (
-        "return __byte_perm(lane[0], lane[1], 0x5410)",
-        "return __byte_perm(lane[1], lane[0], 0x5410)",
-    ),
+    "columns of a unit in reverse": ("return __byte_perm(lane[0], lane[1],", "return __byte_perm(lane[1], lane[0],"),
 }
 """Text of `staged_long.cuh`, and the text that breaks it."""
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from benchmarks.chains import Chain
 from dmlgather.backends import reference
 from dmlgather.directml import lower
 from tests.kernels.goals import GOALS, Goals, Miss
-from tests.kernels.sweep_cases import DRAWN, INDICES, SINGLE, Batched, sweep_groups
-from tests.kernels.traffic_cases import CaseGroup
+from tests.kernels.sweep_cases import INDICES, SINGLE, Batched, sweep_groups
 from tests.kernels.traffic_record import OURS, SWEEP, problems, rows_of
 
 GROUPS = {group.name: group for group in sweep_groups()}
@@ -28,73 +24,12 @@ SMALL = (
 """Layouts that take little time."""
 
 
-def of(what: str) -> Iterator[tuple[CaseGroup, Chain]]:
-    """Yield the groups of a kind in NumPy's notation."""
-    for name, group in GROUPS.items():
-        if name.startswith(f"{what}: ["):
-            assert isinstance(group.kind, Chain)
-            yield group, group.kind
-
-
 def test_the_sweep_has_many_layouts_of_each_width() -> None:
+    """The record names them: `test_the_record_has_every_case`."""
     cases = [case for group in GROUPS.values() for case in group.cases()]
     assert len({case.name for case in cases}) == len(cases) >= 120
     assert {case.element_bytes for case in cases} == {1, 2, 4, 8}
     assert not any(case.plan.empty for case in cases)
-
-
-def test_images_with_many_channel_counts_turn_both_ways() -> None:
-    turned = {}
-    for what, place in (("channels last", 1), ("channels first", 3)):
-        shapes = [kind.shape for group, kind in of(what) if len(kind.shape) == 4]
-        assert {1, 2, 3, 4, 8, 12, 16, 24, 31, 32} == {shape[place] for shape in shapes}
-        assert {1, 64} <= {shape[0] for shape in shapes}
-        assert {7, 112, 224} <= {shape[2] for shape in shapes}
-        turned[what] = {kind.out_shape for _, kind in of(what)} | {kind.shape for _, kind in of(what)}
-    assert turned["channels last"] < turned["channels first"]  # this layout also has a sequence
-
-
-def test_heads_have_1_to_64_elements() -> None:
-    kinds = [kind for _, kind in of("heads")]
-    widths = [kind.shape[-1] for kind in kinds]
-    assert (min(widths), max(widths)) == (1, 64)
-    assert all(kind.out_shape == tuple(kind.shape[axis] for axis in (0, 2, 1, 3)) for kind in kinds)
-
-
-@pytest.mark.parametrize("what", ["crop", "flip"])
-def test_every_dimension_of_images_is_cropped_and_flipped(what: str) -> None:
-    entries = [re.findall(r"[^\[\], ]+", kind.steps[1:]) for _, kind in of(what)]
-    for axis in range(4):
-        assert any(axis < len(entry) and entry[axis] != ":" for entry in entries), axis
-    if what == "crop":
-        starts = [int(part.partition(":")[0]) for entry in entries for part in entry if part != ":"]
-        assert all(start % 2 for start in starts)
-
-
-def test_permutations_are_drawn_from_a_fixed_seed() -> None:
-    drawn = [kind for _, kind in of("drawn")]
-    assert len(drawn) == DRAWN >= 24
-    assert {len(kind.shape) for kind in drawn} == {3, 4, 5, 6}
-    assert {2, 3, 127} <= {size for kind in drawn for size in kind.shape}
-    assert [group.name for group, _ in of("drawn")] == [group.name for group in sweep_groups() if "drawn" in group.name]
-    assert all(kind.steps != f"x.transpose({', '.join(map(str, range(len(kind.shape))))})" for kind in drawn)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "points: [64, 1000, 3][::-1]",
-        "points: rows of 3 in each of 64 batches",
-        "channels first: [64, 2048, 12].transpose(0, 2, 1)",
-        "windows of 400 elements, 160 apart",
-        "vocabulary permuted, 512 x 50257",
-        "rows of 1",
-        "rows of 16",
-        *(f"{what}: [" for what in ("patches", "pixel shuffle", "depth to space", "space to depth", "transposed")),
-    ],
-)
-def test_the_sweep_contains_the_layout(name: str) -> None:
-    assert any(group.startswith(name) for group in GROUPS)
 
 
 def test_batches_pick_different_rows(rng: random.Random) -> None:

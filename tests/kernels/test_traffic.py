@@ -17,12 +17,13 @@ import pytest
 
 from dmlgather.backends import reference
 from dmlgather.backends.cuda import driver
-from dmlgather.plan import IndexPlan, IndexType, Lookup, OutOfBounds
+from dmlgather.plan import IndexPlan, IndexType, OutOfBounds
 from dmlgather.selftest.random_plans import random_buffers, random_plan
 from tests.kernels import matrix, nvrtc, traffic, traffic_record
 from tests.kernels.must_move import must_move
 from tests.kernels.occupancy import resident_blocks
 from tests.kernels.plain_kernels import plain_launches
+from tests.kernels.plans import row_gather, slice_of
 from tests.kernels.ptx.compile import ptx_of
 from tests.kernels.ptx.machine import Buffer, Counts, Module
 from tests.kernels.traffic import INDICES, INPUT, OUTPUT, Figures, KernelRun, figures_of, sample
@@ -112,41 +113,41 @@ def figures(plan: IndexPlan, indices: Any = None, kind: str = "naive") -> Figure
     return figures_of([run], plan, indices, must_move(plan, indices))
 
 
-def test_a_copy_has_ideal_figures() -> None:
-    found = figures(IndexPlan((1024,), (1,), (1,), 4, in_extent=1024, out_extent=1024))
-    assert (found.fetched, found.stored, found.used, found.load_lines, found.store_lines) == (1, 1, 1, 1, 1)
-    assert (found.index_lines, found.passes) == (0, 0)
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        pytest.param(
+            slice_of((1024,), (1,)),
+            {"fetched": 1, "stored": 1, "used": 1, "load_lines": 1, "store_lines": 1, "index_lines": 0, "passes": 0},
+            id="a copy is ideal",
+        ),
+        pytest.param(slice_of((1024,), (2,)), {"fetched": 1, "load_lines": 2, "store_lines": 1}, id="every other element"),
+        # The 256 threads of a block read 4 columns of 64 rows, half of the 64 sectors; the next block reads the other.
+        pytest.param(
+            slice_of((64, 64), (1, 64)), {"fetched": 2, "stored": 1, "load_lines": 32, "store_lines": 1}, id="transposed"
+        ),
+    ],
+)
+def test_naive_slices_have_the_figures_counted_by_hand(plan: IndexPlan, expected: dict[str, float]) -> None:
+    found = figures(plan)
+    assert {figure: getattr(found, figure) for figure in expected} == expected
 
 
-def test_every_other_element_loads_twice_the_lines() -> None:
-    found = figures(IndexPlan((1024,), (1,), (2,), 4, in_extent=2047, out_extent=1024))
-    assert (found.fetched, found.load_lines, found.store_lines) == (1, 2, 1)
-
-
-def test_a_naive_transpose_fetches_each_sector_twice() -> None:
-    """64 x 64: the 256 threads of a block read 4 columns of 64 rows, half of the 64 sectors; the next block reads the other."""
-    found = figures(IndexPlan((64, 64), (64, 1), (1, 64), 4, in_extent=4096, out_extent=4096))
-    assert (found.fetched, found.stored, found.load_lines, found.store_lines) == (2, 1, 32, 1)
-
-
-def rows_of_24_bytes() -> IndexPlan:
-    """Return a gather of 32 of 200 rows, as 4-byte elements."""
-    lookup = Lookup((1, 0), index_offset=0, limit=200, wrap=0, in_stride=6)
-    return IndexPlan((32, 6), (6, 1), (0, 1), 4, 1200, 192, lookups=(lookup,), index_type=IndexType.INT64, index_extent=32)
+ROWS_OF_24_BYTES = row_gather(200, 32, 6, 4)
 
 
 def test_rows_of_24_bytes_store_half_of_their_sectors() -> None:
     """A warp moves a row, and a block 8 rows. Four rows lie in three sectors, and touch 1, 2, 2 and 1 of them. Two of 16 rows
     cross a line. Every fourth row of the table begins with a sector.
     """
-    found = figures(rows_of_24_bytes(), 4 * np.arange(32), "row")
+    found = figures(ROWS_OF_24_BYTES, 4 * np.arange(32), "row")
     assert (found.fetched, found.stored, found.used) == (1, 2, 0.5)
     assert (found.index_lines, found.load_lines, found.store_lines) == (1, 1, traffic.rounded(18 / 16))
 
 
 def test_a_row_that_a_block_reads_eight_times_is_fetched_once() -> None:
     """Eight sectors of indices and 32 of payload must be loaded. Four blocks each fetch two of indices and one of payload."""
-    assert figures(rows_of_24_bytes(), np.zeros(32, np.int64), "row").fetched == 12 / 40
+    assert figures(ROWS_OF_24_BYTES, np.zeros(32, np.int64), "row").fetched == 12 / 40
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -77,14 +77,6 @@ def test_a_kernels_source_has_one_entry_point_and_no_includes() -> None:
         assert entries == [variant.line]
 
 
-def test_headers_are_included_once() -> None:
-    assert unit_source("slice.cu").count("struct Arguments {") == 1
-
-
-def test_a_checkout_uses_its_own_folder() -> None:
-    assert kernel_folder() == KERNELS
-
-
 def test_an_installed_package_uses_the_folder_inside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "dmlgather"
     monkeypatch.setattr(files, "_PACKAGE", package)

@@ -47,7 +47,6 @@ class KernelRun:
 
     @classmethod
     def of(cls, launch: Launch) -> KernelRun:
-        """Return a launch of one of our kernels."""
         arguments = bytearray(launch.arguments)
         data = INPUT if launch.input_in_table is None else TABLE + launch.input_in_table
         POINTERS.pack_into(arguments, 0, data, INDICES, OUTPUT, 0)
@@ -57,7 +56,6 @@ class KernelRun:
 
     @classmethod
     def of_plain(cls, launch: PlainLaunch) -> KernelRun:
-        """Return a launch of a plain kernel."""
         return cls(launch.source, launch.name, launch.grid, launch.arguments(INPUT, INDICES, OUTPUT))
 
 
@@ -115,7 +113,6 @@ def sample(grid: int, wanted: int = SAMPLE) -> Sequence[int]:
 
 
 def rounded(value: float) -> float:
-    """Return the number rounded to three digits."""
     return float(f"{value:.3g}")
 
 
@@ -144,7 +141,6 @@ def _counts(runs: Sequence[KernelRun], plan: IndexPlan, indices: NDArray[Any] | 
 
 
 def shared_bytes(run: KernelRun) -> int:
-    """Return the static and dynamic shared memory of a block."""
     return _module(run.source).routine(run.name).static_shared + run.shared_bytes
 
 

@@ -77,7 +77,6 @@ class CaseGroup:
     reason: str = ""
 
     def cases(self) -> Iterator[TrafficCase]:
-        """Yield a case for each type."""
         for dtype in self.dtypes:
             yield TrafficCase(f"{self.name}, {dtype}", self._plan(dtype), np.dtype(dtype).itemsize, self.reason)
 

@@ -51,12 +51,10 @@ class CountedTable:
 
     @property
     def file(self) -> Path:
-        """Path of the record."""
         return Path(__file__).with_name(f"{self.name}.json")
 
     @property
     def remedy(self) -> str:
-        """Command that writes the record."""
         return f"run `ci/kernels --{self.name} --record`"
 
     def record(self) -> dict[str, Any]:

@@ -39,6 +39,5 @@ def unit_text(unit: str) -> str:
 
 
 def write_units() -> None:
-    """Write every unit."""
     for unit in UNITS:
         (KERNELS / unit).write_text(unit_text(unit))

@@ -15,7 +15,7 @@ def test_markdown_has_every_ratio() -> None:
     assert len({line.count("|") for line in table}) == 1
 
 
-def test_the_summary_has_means_and_the_cases_in_which_a_peer_is_faster() -> None:
+def test_the_summary_has_means_and_the_cases_of_faster_peers() -> None:
     lines = summary("results.md", REPORT).splitlines()
     assert lines[0] == "Measured on 2026-01-02 (Abacus, 2 CPUs). All cases: `results.md`."
     assert lines[2] == "| ratio | best peer | numpy | torch |"

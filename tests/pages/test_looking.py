@@ -38,7 +38,7 @@ def test_pages_are_as_wide_as_a_window(program: str, tmp_path: Path) -> None:
     assert faults(program, pages, tmp_path, width=WIDTH, characters=CHARACTERS) == {}
 
 
-def test_what_is_wide_is_noticed(program: str, tmp_path: Path) -> None:
+def test_wide_pages_are_noticed(program: str, tmp_path: Path) -> None:
     pages = [tmp_path / f"{name}.html" for name in (*WIDE, "narrow")]
     for page in pages:
         page.write_text(f"<!doctype html><body>{WIDE.get(page.stem, '<pre><code>x</code></pre>')}</body>", encoding="utf-8")

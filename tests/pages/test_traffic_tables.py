@@ -20,7 +20,7 @@ def test_a_workload_shows_the_plain_kernels_beside_ours() -> None:
     assert "| rows | `gather` | 1 | 1 | - | - | 2,048 | 1 |" in lines
 
 
-def test_the_summary_has_the_median_and_the_worst_figure_of_each_kernel() -> None:
+def test_the_summary_has_median_and_worst_of_each_kernel() -> None:
     rows = {
         "one": {"ours": row("gather", fetched=3.0, used=0.5), "naive": row("naive", instructions=1090)},
         "two": {"ours": row("gather"), "naive": row("naive", instructions=200), "row": row("row")},
@@ -33,7 +33,7 @@ def test_the_summary_has_the_median_and_the_worst_figure_of_each_kernel() -> Non
     ]
 
 
-def test_a_layout_that_misses_a_goal_is_shown_with_what_it_misses() -> None:
+def test_a_layout_that_misses_a_goal_is_shown_with_it() -> None:
     rows = {
         "heads: [2, 3, 4].transpose(1, 0, 2), uint8": {"ours": row("copy")},
         "flip: [2, 3][:, ::-1], uint8": {"ours": row("copy", fetched=2.0, used=0.5, reason="many flips")},

@@ -64,7 +64,6 @@ class Peer(Generic[Problem]):
 
     @cached_property
     def has(self) -> tuple[PeerFault[Problem], ...]:
-        """The faults of the installed version."""
         return tuple(fault for fault in self.faults if self.may_have(fault))
 
     def may_have(self, fault: PeerFault[Any]) -> bool:

@@ -30,6 +30,12 @@ def _has_subnormal_numbers(call: Call) -> bool:
     return bool(((bits & 0x7F80 == 0) & (bits & 0x7F != 0)).any())
 
 
+def _copied_twice(bits: int) -> Call:
+    """Two windows of an array of one bfloat16."""
+    element = np.array([bits], np.uint16).view(ml_dtypes.bfloat16)
+    return Call(element, np.zeros((2, 0), np.int16), ((1,), (), (), (), ()), (1,), "clip")
+
+
 _ROW = ((), (0,), (0,), (), ())
 
 LAX = Peer(
@@ -65,13 +71,7 @@ BITS = Peer(
             "makes them quiet in some programs",
             "move bits",
             lambda call: _has_nans(call, 2),
-            Call(
-                np.array([0x7F81], np.uint16).view(ml_dtypes.bfloat16),
-                np.zeros((2, 0), np.int16),
-                ((1,), (), (), (), ()),
-                (1,),
-                "clip",
-            ),
+            _copied_twice(0x7F81),
             processors=("avx512_bf16", "avx_ne_convert"),  # whose instruction makes them quiet
         ),
         PeerFault(
@@ -86,13 +86,7 @@ BITS = Peer(
             "makes zeros of them in some programs",
             "move bits",
             _has_subnormal_numbers,
-            Call(
-                np.array([1], np.uint16).view(ml_dtypes.bfloat16),
-                np.zeros((2, 0), np.int16),
-                ((1,), (), (), (), ()),
-                (1,),
-                "clip",
-            ),
+            _copied_twice(1),
             processors=("avx512_bf16", "avx_ne_convert"),  # whose instruction makes them zeros
         ),
     ),

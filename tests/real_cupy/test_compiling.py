@@ -65,7 +65,6 @@ class Compiler:
 
     @property
     def keys(self) -> set[str]:
-        """The keys in the cache."""
         return {path.name for path in self._folder.glob("*.cubin")}
 
     def key(self, source: str, architecture: str = "90", options: tuple[str, ...] = OPTIONS) -> str:
@@ -120,7 +119,7 @@ def test_a_kernel_is_compiled_once_and_then_read_from_disk(nvrtc: Compiler) -> N
     assert (nvrtc.compiled, len(nvrtc.keys)) == (1, 1)
 
 
-def test_the_key_depends_on_source_architecture_options_and_nvrtc(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_depends_on_everything_that_a_kernel_depends_on(nvrtc: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     variant = VARIANTS[0]
     source = kernel_source(variant)
     nvrtc.key(source)

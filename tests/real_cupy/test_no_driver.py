@@ -27,7 +27,6 @@ REMEDY = "or run where there is a GPU; everything else works without one"
 
 
 def run_python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments and environment variables."""
     inherited = {name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"}
     return processes.run(
         [sys.executable, "-W", "error", *arguments],
@@ -37,7 +36,6 @@ def run_python(*arguments: str, **variables: str) -> subprocess.CompletedProcess
 
 
 def command(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command, or the benchmarks."""
     module = ("benchmarks",) if arguments[0] == "benchmarks" else ("dmlgather.cli", arguments[0])
     return run_python("-m", *module, *arguments[1:], **variables)
 

@@ -17,12 +17,10 @@ UNREACHABLE = {
 
 
 def executed(variant: Variant, kernels: Kernels = AS_WRITTEN) -> NDArray[np.bool_]:
-    """Return, for each instruction of a kernel, whether a launch has executed it."""
     return kernels.module(variant).executed(variant.name) > 0
 
 
 def never_executed(variant: Variant, kernels: Kernels = AS_WRITTEN) -> list[str]:
-    """Return the instructions that no launch has executed, with their source lines."""
     instructions = kernels.module(variant).routine(variant.name).instructions
     lines = kernels.source_of(variant).splitlines()
     left = [instructions[number] for number in np.flatnonzero(~executed(variant, kernels))]

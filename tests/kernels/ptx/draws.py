@@ -25,7 +25,6 @@ def case_for(variant: Variant, rng: random.Random) -> Case:
 
 
 def case_for_one_of(variants: Sequence[Variant], rng: random.Random) -> Case:
-    """Return a case that launches only these variants."""
     while True:
         case = case_for(rng.choice(variants), rng)
         if {launch.variant for launch in case.launches} <= set(variants):

@@ -82,7 +82,6 @@ class Buffer:
         return content, stored
 
     def bytes_stored(self) -> int:
-        """Number of bytes that the last launch stored."""
         return int(self.stored.sum()) if self.sparse is None else int(structures.library().ptx_sparse_stored(self.sparse))
 
     def begin(self) -> structures.Buffer:
@@ -96,7 +95,6 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """First address behind the buffer."""
         return self.address + self.size
 
 
@@ -158,7 +156,6 @@ class Routine:
 
     @property
     def instructions(self) -> list[Instruction]:
-        """The instructions in order."""
         library, numbers = structures.library(), range(len(self.executed))
         return [
             Instruction(library.ptx_text(self.handle, each).decode(), library.ptx_line(self.handle, each)) for each in numbers
@@ -175,7 +172,6 @@ class Module:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The names of the entry points."""
         return tuple(_ENTRY.findall(self.text))
 
     def routine(self, name: str) -> Routine:
@@ -195,7 +191,6 @@ class Module:
         return self._routines[name]
 
     def executed(self, name: str) -> NDArray[np.uint64]:
-        """Return `executed` of an entry point."""
         return self.routine(name).executed
 
     def launch(

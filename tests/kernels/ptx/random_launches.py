@@ -98,7 +98,6 @@ def rounds(launches: int, seed: int, architectures: Sequence[str], pool: Executo
 
 
 def command(done: Round) -> str:
-    """Return the command that repeats a round."""
     older = "--nvrtc12 " if nvrtc.version().startswith("12.") else ""
     return f"ci/heavy interpret {older}--round {done.seed} --architectures {done.architecture}"
 

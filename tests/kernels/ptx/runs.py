@@ -35,7 +35,6 @@ def module_of(source: str, architecture: str) -> Module:
 
 
 def whole_unit(variant: Variant) -> str:
-    """Return the source of the unit that contains the variant."""
     return unit_source(variant.unit)
 
 
@@ -47,7 +46,6 @@ class Kernels:
     source_of: Callable[[Variant], str] = whole_unit
 
     def module(self, variant: Variant) -> Module:
-        """Return the module with the variant's entry point."""
         return module_of(self.source_of(variant), self.architecture)
 
 
@@ -90,7 +88,6 @@ class Word:
 
     @property
     def first_bad(self) -> int | None:
-        """The smallest reported offset, or None."""
         value = int(self._value[0])
         return None if value == NOTHING_BAD else value
 

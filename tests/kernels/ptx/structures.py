@@ -30,18 +30,8 @@ class Buffer(ctypes.Structure):
 
 
 class Totals(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "threads",
-            "warps",
-            "instructions",
-            "thread_instructions",
-            "shared_requests",
-            "shared_passes",
-            "shared_least",
-        )
-    ]
+    _names = ("threads", "warps", "instructions", "thread_instructions", "shared_requests", "shared_passes", "shared_least")
+    _fields_ = [(name, c_uint64) for name in _names]
 
 
 class Facts(ctypes.Structure):

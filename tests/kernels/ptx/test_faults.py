@@ -148,10 +148,7 @@ RIGHT: dict[str, tuple[str, Callable[[int], int]]] = {
         lambda t: t * (t - 1) // 2,
     ),
     "an early return": ("if (t > 9) return; a.out[t] = t;", lambda t: t if t <= 9 else 0xCDCDCDCD),
-    "neighbours through shared memory": (
-        "dynamic[t] = a.in[t]; __syncthreads(); a.out[t] = dynamic[63 - t];",
-        lambda t: 63 - t,
-    ),
+    "neighbours through shared memory": ("dynamic[t] = a.in[t]; __syncthreads(); a.out[t] = dynamic[63 - t];", lambda t: 63 - t),
     "reads of one byte by all": ("if (t == 0) dynamic[0] = 5; __syncthreads(); a.out[t] = dynamic[0];", lambda t: 5),
     "shuffles": (
         "unsigned v = __shfl_xor_sync(~0u, t, 5); v = v * 100 + __shfl_down_sync(~0u, t, 3);"
