@@ -204,7 +204,8 @@ def _with_model(file: Path, model: Path, allow_outside: bool, seed: int, written
         return left_out.code or 2
     agreement = check_agreement(source.graph, model, initial=source.initial, seed=seed)
     if not written.printed:
-        put(f"{printable_lines(str(agreement))}{f'{left_out} of {printable(str(file))}' if left_out.lines else ''}\n")
+        verdict, *remarks = printable_lines(str(agreement)).split("\n")
+        put("\n".join([verdict + (f"{left_out} of {printable(str(file))}" if left_out.lines else ""), *remarks, ""]))
     written.write(lambda: {"file": str(file), "against": str(model), "left_out": left_out.lines, **agreement.to_json()})
     return max(left_out.code, 0 if agreement else 1)
 

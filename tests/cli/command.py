@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -33,6 +34,11 @@ class Result:
     def said(self) -> str:
         """Standard error as one line, without the frame that Typer draws."""
         return " ".join(self.err.replace("│", " ").split())
+
+
+def without_known_bugs(text: str) -> str:
+    """Remove the line that says what was not tried because of a bug of onnxruntime before 1.32."""
+    return re.sub(r"\n *indices beyond 2147483647 were not tried: onnxruntime .*", "", text)
 
 
 def python(script: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from dmlgather.cli.schema import Schema
-from tests.cli.command import Command
+from tests.cli.command import Command, without_known_bugs
 from tests.dxdispatch.models import GATHER, MODEL, changed, write
 from tests.onnx_checking.modelling import saved
 
@@ -321,7 +321,7 @@ def test_an_onnx_model_that_does_the_same(tmp_path: Path, command: Command) -> N
     ended = command(*_with_model(command, tmp_path))
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("checked in onnxruntime ")
-    assert ended.out.endswith(" index values, equal\n")
+    assert without_known_bugs(ended.out).endswith(" index values, equal\n")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from conformance import case_reading
@@ -173,6 +174,8 @@ def test_small_models_with_much_in_them_keep_the_limits(folder: Path, large: str
     ended = process("compare", SLICE, "--against", model)
     if large.startswith("equal"):
         assert (ended.code, ended.err, ended.out.startswith("checked in ")) == (0, "", True)
+    elif onnx.__version__.startswith("1.19.") and "doublings" in large:  # computes the size 3 * 2^30 as 0
+        assert (ended.code, ended.out.startswith("not checked")) == (1, True)
     else:
         assert (ended.code, ended.out) == (2, "")
         assert ended.err.startswith(f"dmlgather: {SLICE} with {model}: takes more than its limit of ")

@@ -457,7 +457,8 @@ ROWS = dg.GatherOperatorDesc(
 )
 def test_a_model_that_is_nearly_right_has_its_own_verdict(nodes: str, output: str, verdict: str) -> None:
     found = dg.compare(ROWS, rows(nodes, output))
-    assert found.verdict + ", and a line" * len(found.remarks) == verdict
+    remarks = [remark for remark in found.remarks if not remark.startswith("indices beyond")]  # of onnxruntime before 1.32
+    assert found.verdict + ", and a line" * len(remarks) == verdict
 
 
 def test_a_flat_model_of_buffers_is_equal() -> None:
