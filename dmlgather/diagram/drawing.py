@@ -112,7 +112,7 @@ DASHES = {IndexOutcome.VALID: (), IndexOutcome.CLAMPED: (5.0, 3.0)}
 class Lanes:
     """Horizontal tracks ("lanes") below the rows of a grid, so that the lines of the diagram do not cross cells.
 
-    A line that starts inside a row goes down to a lane, and then along the lane to the end of the row. `levels`: the lane for
+    A line that starts inside a row goes down to a lane. Then it follows the lane to the end of the row. `levels`: the lane for
     each group of cells that one line joins. Lane 0 is next to the row.
     """
 
@@ -126,7 +126,7 @@ class Lanes:
 
 
 def departures(scene: Scene) -> Lanes:
-    """Return the lanes of the input grid. The further left a cell, the further down its lane, so that lines cross no lane."""
+    """Return the lanes of the input grid. Cells further left get lower lanes, so that no line crosses the lane of another."""
     cutout = scene.data
     open_end = not cutout.shown_padding
     groups = {join.sources for join in scene.joins if not (open_end and _at_edge(join.sources, cutout.columns[-1]))}
@@ -134,7 +134,7 @@ def departures(scene: Scene) -> Lanes:
 
 
 def arrivals(scene: Scene) -> Lanes:
-    """Return the lanes of the output grid. The further right a cell, the further down its lane, so that lines cross no lane."""
+    """Return the lanes of the output grid. Cells further right get lower lanes, so that no line crosses the lane of another."""
     cutout = scene.output
     groups = {join.targets for join in scene.joins if not _at_edge(join.targets, cutout.columns[0])}
     return _lanes(groups, lambda cells: cells[-1][1])

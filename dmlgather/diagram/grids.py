@@ -170,7 +170,7 @@ class Grid:
 
 
 def heading(cutout: Cutout, room: float) -> list[str]:
-    """Return the lines of text below a tensor's name. `room`: the width of the text in pixels."""
+    """Return the lines of text below a tensor's name. `room`: the largest width of a line, in pixels."""
     tensor = cutout.tensor
     sizes, strides = tensor.layout.sizes, tensor.layout.strides
     lines = [f"{tensor.type} {braces(sizes)}"]

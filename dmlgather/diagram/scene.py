@@ -23,7 +23,7 @@ MOST_PADDING = 3
 
 @dataclass(frozen=True, slots=True)
 class Cutout:
-    """The part of a tensor that a diagram shows. `rows`, `columns`: the numbers of the shown rows and columns."""
+    """The part of a tensor that a diagram shows. `rows`, `columns`: the row and column numbers that are shown."""
 
     tensor: ShownTensor
     rows: tuple[int, ...]
@@ -64,7 +64,7 @@ class Cutout:
 
 
 def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, int]:
-    """Return the row and column of an element, if the last dimension becomes the columns."""
+    """Return the row and column of an element in a grid. The last dimension becomes the columns."""
     row = 0
     for coordinate, size in zip(coordinates[:-1], sizes[:-1], strict=True):
         row = row * size + coordinate
@@ -72,12 +72,12 @@ def folded(coordinates: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, i
 
 
 def first(tensor: ShownTensor, rows: int, columns: int) -> Cutout:
-    """Return the first rows and columns of a tensor, at most `rows` and `columns`."""
+    """Return the Cutout of the first `rows` rows and `columns` columns of a tensor, or of all if there are fewer."""
     return Cutout(tensor, tuple(range(min(rows, tensor.rows))), tuple(range(min(columns, tensor.columns))))
 
 
 def around(tensor: ShownTensor, addresses: Iterable[int], rows: int, columns: int, least: int = LEAST) -> Cutout:
-    """Return rows and columns that contain these addresses.
+    """Return a Cutout with the rows and columns of these addresses.
 
     `rows`, `columns`: the maximum numbers of rows and columns; addresses that do not fit are left out. `least`: the minimum
     number of both.
@@ -138,7 +138,7 @@ def _ordinary(number: int, limit: int, index_type: IndexType) -> int:
 
 
 def _from_the_end(wrap: int, used: set[int]) -> int:
-    """Return a negative index for an unused position. Return -1 only if no other fits: clamped indices end there, too."""
+    """Return a negative index of an unused position. Avoid -1, because clamped indices select the last position, too."""
     return next((-back for back in range(2, min(wrap, NEAR) + 1) if wrap - back not in used), -1)
 
 
@@ -196,8 +196,8 @@ class Scene:
     """The content of a diagram, before the layout: the shown cells, and the input cell that each output cell reads.
 
     `reads`: the source of each output cell. `values`: the index in each index cell. `resolved`: the position that the index in
-    a cell stands for. `colours`: a number for each combination of index addresses. `runs`: the number of all lines, including
-    lines that are not drawn.
+    a cell stands for. `colours`: the colour number of each combination of index addresses. `runs`: the number of all lines,
+    including lines that are not drawn.
     """
 
     def __init__(self, subject: Subject, columns: int = MOST_COLUMNS, index_columns: int = MOST_COLUMNS) -> None:
@@ -258,7 +258,7 @@ class Scene:
                 cells = cells[length:]
 
     def _run_length(self, cells: list[Cell], sources: dict[Cell, Cell | None]) -> tuple[int, int]:
-        """Return how many of the cells, from the first on, one line can join, and the `step` of the line."""
+        """Return how many of the first cells one line can join, and the `step` of this line."""
         length, step = 1, 1
         for before, cell in pairwise(cells):
             source, next_source = sources[before], sources[cell]

@@ -44,7 +44,7 @@ class ShownTensor:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of one diagram: a plan with its tensors.
+    """A plan and its tensors, as one diagram shows them.
 
     `indices`: the index tensor; None if the plan reads no indices. `lookup_axes`: the dimension of `data` that each lookup
     indexes. `values`: the index values, in the shape of `indices` or as a one-dimensional buffer; if None, the diagram invents
@@ -106,7 +106,7 @@ def _element(tensor: ShownTensor, array: NDArray[Any], address: int) -> Any:
 
 
 def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subject:
-    """Return the subject for a valid descriptor and its plan."""
+    """Return the Subject with which to draw a valid descriptor and its plan."""
     operator = desc.operator
     tensors = [
         ShownTensor(wire_name(name), desc.tensor(name).data_type.name, desc.tensor(name).layout()) for name in operator.tensors
@@ -125,7 +125,7 @@ def of_descriptor(desc: OperatorDesc, plan: IndexPlan, title: str = "") -> Subje
 
 
 def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
-    """Return the subject for a problem on contiguous arrays and its plan."""
+    """Return the Subject with which to draw a problem on contiguous arrays and its plan."""
     names = (*problem.arguments, "output")
     tensors = [ShownTensor(name, str(tensor.dtype), tensor.layout) for name, tensor in zip(names, problem.tensors, strict=True)]
     values = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}  # type: ignore[arg-type] # all problems are dataclasses
@@ -142,7 +142,7 @@ def of_problem(problem: Problem, plan: IndexPlan, title: str) -> Subject:
 
 
 def of_plan(plan: IndexPlan, title: str = "Plan") -> Subject:
-    """Return the subject for a plan of an unknown operator. Inputs are drawn as one-dimensional buffers."""
+    """Return the Subject with which to draw a plan of an unknown operator. Inputs are drawn as one-dimensional buffers."""
     index_type = plan.index_type
     return Subject(
         title=title,

@@ -139,7 +139,7 @@ def indexing(data: TensorType, entries: Sequence[Entry], *, integers_advance: bo
 
 
 def stacked_type(entries: Sequence[Entry]) -> TensorType:
-    """Return the type of `AdvancedIndexing.indices`. Raises IndexError if the index arrays cannot be broadcast together."""
+    """Return the type of the array that `stacked` returns. Raises IndexError if index arrays cannot be broadcast together."""
     shapes, dtypes = list[tuple[int, ...]](), list[np.dtype[Any]]()
     for entry in entries:
         if isinstance(entry, Mask):
@@ -157,9 +157,9 @@ def stacked_type(entries: Sequence[Entry]) -> TensorType:
 
 
 def stacked(entries: Sequence[Entry], arrays: Sequence[Any]) -> Any:
-    """Return the array `AdvancedIndexing.indices`. A single index array is not copied.
+    """Combine the index arrays of an expression into one array. A single index array is not copied.
 
-    `arrays`: the index arrays. A mask is given as the arrays of `mask.nonzero()`, a mask of shape () as none.
+    `arrays`: the index arrays. In place of a mask, pass the arrays of `mask.nonzero()`; for a mask of shape (), pass none.
     """
     indices = stacked_type(entries)
     if not arrays:
@@ -259,7 +259,7 @@ def _window(number: int, entry: slice, size: int) -> Window:
 
 
 def _check_kept(data: TensorType, taken: Sequence[Window], kept: Sequence[int | None], looked_up: Sequence[int]) -> None:
-    """Raise ValueError unless each dimension of data is kept once, indexed, or sliced to one element."""
+    """Raise ValueError unless each dimension of data is kept in the output, is indexed, or is sliced to one element."""
     copied = [axis for axis in kept if axis is not None]
     if copied != sorted(copied) or sorted({*copied, *looked_up}) != sorted((*copied, *looked_up)):
         raise ValueError(f"kept is {list(kept)} and axes {list(looked_up)}: no dimension of data may occur twice")

@@ -28,10 +28,10 @@ BYTE = np.dtype(np.uint8)
 
 
 class BufferPart(NamedTuple):
-    """The bytes `start` … `stop` - 1 of a buffer, and the value of the graph that holds them.
+    """A range of bytes in a buffer, from `start` to `stop` - 1, and the value of the graph that contains these bytes.
 
-    `value`: a function that returns the name of the value; None for zeros.
-    `first_byte`: the position of the part in the value, in bytes.
+    `value`: a function that returns the name of the value; None if the bytes are zeros.
+    `first_byte`: the position in the value at which the range starts, in bytes.
     """
 
     start: int
@@ -87,7 +87,7 @@ class BufferContents:
         return self._view(name, *source)
 
     def elements(self, count: int, dtype: np.dtype[Any], name: str) -> str:
-        """Return the name of a value that holds the first `count` elements of the buffer, in any shape."""
+        """Return the name of a value that holds the first `count` elements of the buffer. It may have any shape."""
         value, first = self._value_of_bytes(self._parts(), 0, count * dtype.itemsize, dtype)
         if first == 0 and prod(self.graph.types[value].shape) == count:
             return value
@@ -117,7 +117,7 @@ class BufferContents:
         return parts
 
     def _flat_write(self, number: int) -> str:
-        """Return the name of a flat value with all elements from the lowest to the highest address of a write."""
+        """Return the name of a one-dimensional value: all elements from the lowest to the highest address of a write."""
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides
@@ -151,7 +151,7 @@ class BufferContents:
         return graph.problem(name, _gather(written + count, count, dtype), both, graph.constant(positions))
 
     def _value_of_bytes(self, held: Sequence[BufferPart], start: int, stop: int, dtype: np.dtype[Any]) -> tuple[str, int]:
-        """Return the name of a value that contains bytes start … stop - 1, and the position of `start` in it, in elements."""
+        """Return the name of a value that contains bytes start … stop - 1, and the element of the value at which they start."""
         parts = [inner for part in held for inner in _inside(part, start, stop)]
         if sum(part.stop - part.start for part in parts) < stop - start:
             raise ValueError(f"bytes {start} … {stop - 1} of {self.name!r} are read, but not all of them were ever written")
@@ -194,9 +194,9 @@ class BufferContents:
 
 
 def _layout_in_value(written: Layout, read: Layout, itemsize: int) -> Layout | None:
-    """Return the layout of a tensor in a value that was written to a buffer. Return None if strides cannot describe it.
+    """Return where a value holds the elements of a tensor. Return None if strides cannot describe this.
 
-    `written`, `read`: the layouts of the value and of the tensor in the buffer.
+    The value was written to a buffer with the layout `written`. The tensor is read from the buffer with the layout `read`.
     """
     last = max(reach(layout.sizes, layout.strides, layout.offset)[1] for layout in (written, read))
     count, extent = prod(written.sizes), last + 1

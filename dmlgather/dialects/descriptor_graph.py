@@ -208,7 +208,7 @@ def _layout(tensor: BufferTensorDesc, bound: BufferBinding) -> Layout:
 
 
 def _first_readers(model: CheckedFile) -> dict[str, tuple[BufferTensorDesc, int]]:
-    """Return the first tensor that reads each resource, and the byte offset of this tensor in the resource."""
+    """Return, for each resource, the first tensor that reads it and the byte offset of this tensor in the resource."""
     readers: dict[str, tuple[BufferTensorDesc, int]] = {}
     for command in model.commands:
         if isinstance(command, Dispatch):

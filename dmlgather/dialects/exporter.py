@@ -51,8 +51,8 @@ class IndexDifferences(NamedTuple):
 class Exporter:
     """Conversion of a dialect's problems to DirectML descriptors.
 
-    `forms`: for each class of problems, a function that returns the descriptors at a level or raises InexpressibleError. It
-    gets only problems with a data type that DirectML can store.
+    `forms`: for each class of problems, a function that returns the descriptors at a level or raises InexpressibleError. Before
+    the call, the exporter has checked that DirectML can store the data type.
     `required`: a function that returns the tensors that must not be empty.
     `names`: the dialect's names of inputs and attributes, if they differ: {"data": "operand"}.
     `index_differences`: a function that takes a problem and its index values. None stands for unknown values.
@@ -71,7 +71,8 @@ class Exporter:
     ) -> OperatorDesc | Descriptors | Report:
         """Return a descriptor, a chain of descriptors, or a report.
 
-        `call`: returns the problem. Its TypeError, ValueError or IndexError becomes a finding EXP101.
+        `call`: a function that returns the problem. If it raises TypeError, ValueError or IndexError, the report has a finding
+        EXP101.
         """
         try:
             problem = call()
@@ -87,7 +88,7 @@ class Exporter:
         return descriptors if isinstance(descriptors, Report) or len(descriptors) > 1 else descriptors[0]
 
     def express(self, problem: Problem, level: FeatureLevel) -> Descriptors | Report:
-        """Return the descriptors of a problem, in the order of execution, or a report why there are none.
+        """Return the descriptors of a problem, in the order of execution, or a report that says why there are none.
 
         If `validate` refuses a descriptor, for example for its data type, return the report of `validate`.
         """
@@ -107,7 +108,7 @@ class Exporter:
         return None
 
     def differences(self, problem: Problem, indices: Any = None) -> tuple[Finding, ...]:
-        """Return warnings (EXP201, EXP202) about indices that give another result in DirectML."""
+        """Return warnings (EXP201, EXP202) about indices for which DirectML gives another result than the dialect."""
         unlike = None if self.index_differences is None else self.index_differences(problem, indices)
         if unlike is None:
             return ()
@@ -136,7 +137,7 @@ class Exporter:
         return Report(subject=self.title(problem), level=level, findings=tuple(map(self._renamed, findings)))
 
     def _with_level(self, finding: Finding, problem: Problem) -> Finding:
-        """Extend a remedy by the lowest level that takes the problem. If there is none, add the advice for the newest level."""
+        """Add to the remedy: use the lowest level that takes the problem. If none does, add the advice for the newest level."""
         lowest = self.lowest(problem)
         if lowest is not None:
             level, remedy, remark = lowest[0], f"use feature level {lowest[0]} or newer", ""
@@ -196,7 +197,7 @@ def views(problem: Problem) -> list[View]:
 
 
 def slice_form(problem: WindowProblem, level: FeatureLevel) -> Descriptors:
-    """Return descriptors of a slice. Their output keeps all dimensions, even if the dialect drops some."""
+    """Return descriptors of a slice. The output keeps all dimensions, even if the dialect drops some."""
     data, output = views(problem)
     windows = [*problem.windows, *(Window.whole(dim.size) for dim in data.dims[problem.data.rank :])]
     output = View.packed(output.name, output.data_type, [window.count for window in windows])
@@ -211,7 +212,7 @@ def gather_elements_form(problem: GatherElementsProblem, level: FeatureLevel) ->
 
 
 def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors:
-    """Return descriptors of a gather by index tuples. Their output keeps all batch dimensions."""
+    """Return descriptors of a gather by index tuples. The output keeps all batch dimensions."""
     data, indices, output = views(problem)
     trail = data.sizes[problem.batch_dims + problem.tuple_size :]
     output = View.packed(output.name, output.data_type, (*indices.sizes[:-1], *trail))
@@ -219,7 +220,7 @@ def gather_nd_form(problem: GatherNDProblem, level: FeatureLevel) -> Descriptors
 
 
 def needed_by_tuples(problem: Problem) -> dict[str, TensorType]:
-    """Return the tensors that must not be empty. Index tuples may be empty, so indices lack the last dimension."""
+    """Return the tensors that must not be empty. Index tuples may be empty, so the last dimension of indices is dropped."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, GatherNDProblem):
         tensors["indices"] = replace(problem.indices, shape=problem.indices.shape[:-1])
@@ -244,8 +245,8 @@ def _with_own_type(report: Report, problem: Problem) -> Report:
 class OutOfRange(NamedTuple):
     """An index out of range.
 
-    `place`: "indices[0,2]".
-    `valid`: "-5 … 4, as data has size 5 in dimension 0".
+    `place`: the name of the index, such as "indices[0,2]".
+    `valid`: the valid indices, such as "-5 … 4, as data has size 5 in dimension 0".
     """
 
     place: str
@@ -280,7 +281,7 @@ def first_out_of_range(problem: Problem, indices: Any, most: Mapping[int, int | 
 
 
 def _in_parts(finding: Finding, dtype: np.dtype[Any]) -> dict[str, str]:
-    """Return a new remedy for a finding about a complex type, as {"remedy": …}, or {} for other types."""
+    """Return {"remedy": …} with advice for a complex type: move the parts as float32. Return {} for other types."""
     if dtype.kind != "c":
         return {}
     parts = ["move the real and the imaginary parts as elements of float32"] if dtype == np.complex64 else []

@@ -10,7 +10,7 @@ from dmlgather.plan import IndexPlan, Layout
 
 
 class GatherElementsProblem(Problem):
-    """A gather of one element per index: output[c] = data[c with c[axis] replaced by indices[c]]."""
+    """A gather of one element per index, along `axis`. Example: output[i, j] = data[indices[i, j], j] for axis 0."""
 
     indices: TensorType
     axis: int

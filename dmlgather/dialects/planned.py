@@ -48,7 +48,7 @@ class Planned(Problem):
 
     @property
     def lookup_axes(self) -> tuple[int, ...]:
-        """For each lookup, the first axis of data with a stride up to the lookup's stride. A plan does not state axes."""
+        """The axis of data that each lookup probably indexes, judged by strides, because a plan does not state axes."""
         steps = packed_strides(self.data.shape)
         return tuple(
             next((axis for axis, step in enumerate(steps) if step <= abs(lookup.in_stride)), 0) for lookup in self.packed.lookups

@@ -124,7 +124,7 @@ VIEW_FORMS: Mapping[type[Problem], Callable[[Any, FeatureLevel], Descriptors]] =
 
 
 def needed_by_indexing(problem: Problem) -> Mapping[str, TensorType]:
-    """Return the tensors that must not be empty. Index tuples may be empty. Indices then lack the last dimension."""
+    """Return the tensors that must not be empty. Without indexed axes, the last (empty) dimension of indices is dropped."""
     tensors = tensors_by_name(problem)
     if isinstance(problem, AdvancedIndexing) and not problem.axes:
         tensors["indices"] = replace(problem.indices, shape=problem.positions)

@@ -68,7 +68,7 @@ def index_classes(graph: IndexGraph) -> dict[str, list[IndexClass]]:
     """Group the indices of each index input by the lookups that read them. Each index is in one group.
 
     To find out which lookups read an index, the elements of all inputs are numbered. The program then runs on these numbers,
-    with every index 0, and each lookup gets the numbers of the elements that it reads. An index that no lookup gets has the
+    with every index 0. So each lookup gets the numbers of the elements that it reads. An index that no lookup gets has the
     bounds of all lookups of its input.
     """
     starts = [0, *accumulate(prod(graph.types[name].shape) for name in graph.inputs)]

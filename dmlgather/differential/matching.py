@@ -1,4 +1,4 @@
-"""The assignment of a program's inputs and outputs to those of an ONNX model."""
+"""Matches the inputs and outputs of a program with the inputs and outputs of an ONNX model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dmlgather.wording import counted
 
 
 class MismatchError(ValueError):
-    """An input or output of the program has no counterpart in the model, or one with another type or shape."""
+    """An input or output of the program has no counterpart in the model, or the two have different types or shapes."""
 
 
 class DifferentValuesError(ValueError):
@@ -35,7 +35,8 @@ class Matching:
     model.
     `constants`: the values of the inputs that are constants in the model.
     `shapes`: the shape of each output in the program. `order`: the position of each output among the model's outputs.
-    `buffers`: True if shapes may differ. `remarks`: differences that do not prevent a comparison, as sentences.
+    `buffers`: True if two tensors match that have equally many elements, but different shapes. `remarks`: differences that do
+    not prevent a comparison, as sentences.
     """
 
     inputs: Mapping[str, tuple[str, TensorType]]
@@ -66,8 +67,8 @@ def match_names(graph: IndexGraph, model: Any, *, buffers: bool, initial: Mappin
     """Match the inputs and outputs of a program with the inputs and outputs of an onnx.ModelProto, by name.
 
     Inputs are matched by order if no name occurs in both. Outputs are matched by order if the names differ.
-    `buffers`: True if shapes may differ. `initial`: values of inputs that may be constants in the model. Raises MismatchError
-    or DifferentValuesError if they cannot be matched.
+    `buffers`: True if two tensors match that have equally many elements, but different shapes. `initial`: values of inputs
+    that may be constants in the model. Raises MismatchError or DifferentValuesError if an input or output has no match.
     """
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
     model_inputs = {value.name: value for value in model.graph.input}

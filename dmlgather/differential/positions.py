@@ -89,9 +89,9 @@ class Positions:
             self.digits += 1
 
     def elements(self, digit: int) -> dict[str, NDArray[Any]]:
-        """Return the input arrays, by name, whose elements contain one digit of their numbers.
+        """Return an array for each input, by name. Each element of an array contains one digit of its own number.
 
-        `digit`: which digit of the number; 0 is the least significant one.
+        `digit`: the position of the digit; 0 is the least significant one.
         """
         arrays = {}
         for name, tensor in self.types.items():

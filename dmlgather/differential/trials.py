@@ -114,7 +114,7 @@ class Trials:
         return max(_MAX_WORK // (self.work * (self.positions.digits + 1)), _MIN_DRAWS)
 
     def data(self) -> Iterator[Arrays]:
-        """Yield each set of data arrays with which a draw runs.
+        """Yield the sets of data arrays. The check runs each draw once with each set.
 
         In the first sets, each element contains one digit of its position. The last set has random bits.
         """
@@ -216,9 +216,9 @@ class Trials:
 
 
 def _cycled_edges(index_range: IndexRange, shift: int) -> Any:
-    """Return the boundary values in turn, one for each index, beginning with number `shift`.
+    """Return one boundary value for each index: index i gets value number i + `shift`. After the last value, the first follows.
 
-    If `shift` takes all numbers, each index takes each boundary value.
+    A caller that passes every `shift` in turn tries each boundary value at each index.
     """
     if not index_range.edges:
         return np.full(index_range.elements.size, index_range.low)

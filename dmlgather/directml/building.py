@@ -105,7 +105,7 @@ R = TypeVar("R")
 
 
 def suggesting(of: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method `of`. For a misspelt keyword, its TypeError suggests a similar argument."""
+    """Wrap a method `of`, so that the TypeError for a misspelt keyword suggests a similar one."""
     code = of.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
@@ -129,8 +129,9 @@ _BLOCK_RANK = 4
 def gather_nd(kind: type[D], data: Any, indices: Any, *, counts: Mapping[str, Any], **stated: Any) -> D:
     """Return a GATHER_ND or GATHER_ND1 descriptor.
 
-    `counts`: the values of the fields that count dimensions. None counts all dimensions.
-    `stated`: the arguments `output` and `dimension_count` of the method `of`.
+    `counts`: the values of input_dimension_count, indices_dimension_count and, for GATHER_ND1, batch_dimension_count. None
+    stands for all dimensions.
+    `stated`: the keyword arguments `output` and `dimension_count`; see OperatorDesc.
     """
     source, ids = tensor_of("data", data), indices_of(indices)
     if not source.rank or not ids.rank:
@@ -182,7 +183,7 @@ def axis_of(axis: Any, data: BufferTensorDesc) -> int:
 
 
 def count_of(name: str, given: Any, rank: int, what: str, least: int = 0) -> int:
-    """Return a count of dimensions, `rank` if none is given. Raises ValueError outside `least` … `rank`."""
+    """Return `given` as an int, or `rank` for None. Raises ValueError outside `least` … `rank`."""
     return rank if given is None else integer(name, given, (least, rank), f"{what} has {counted(rank, 'dimension')}")
 
 
@@ -236,7 +237,7 @@ def padded_descriptor(
 ) -> D:
     """Return a descriptor with all tensors padded by leading sizes of 1 to the same number of dimensions.
 
-    `fields`: returns the other fields, given the number of leading 1s that InputTensor got.
+    `fields`: a function that takes the number of leading 1s added to InputTensor, and returns the other fields.
     `rank`: rank of the output before padding.
     `dimension_count`: None for the smallest possible number.
     `smaller`: True if the output may be smaller than the inferred sizes.

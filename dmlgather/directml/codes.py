@@ -56,7 +56,7 @@ class Code(NamedTuple):
         """Return a finding with this code. Long texts are shortened.
 
         `level`: lowest feature level that accepts the value, if the rule depends on levels.
-        `source`: None for the code's own source.
+        `source`: the document to cite; None for the document of this code.
         """
         return Finding(
             code=self.code,

@@ -45,7 +45,7 @@ class Finding(Record):
     """The actual value."""
 
     remedy: str
-    """How to fix it."""
+    """How to fix the fault."""
 
     level: FeatureLevelField | None = None
     """Lowest feature level that accepts the actual value. None if no level accepts it, or if the rule is the same at all

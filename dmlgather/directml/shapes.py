@@ -30,7 +30,7 @@ def gathered(desc: GatherOperatorDesc) -> tuple[int, ...]:
 
 
 def gather_output(desc: GatherOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER's output sizes, with leading 1s, or None if there are more than DimensionCount."""
+    """Return GATHER's output sizes, with leading 1s, or None if there are more sizes than DimensionCount."""
     return aligned(gathered(desc), desc.input_tensor.rank)
 
 
@@ -75,7 +75,7 @@ def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
 
 
 def gather_nd_output(desc: GatherNDOperatorDesc) -> tuple[int, ...] | None:
-    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s, or None if there are more than DimensionCount."""
+    """Return GATHER_ND's or GATHER_ND1's output sizes, with leading 1s, or None if there are more sizes than DimensionCount."""
     sizes = gathered_nd(desc)
     return aligned(sizes, desc.input_tensor.rank) if len(sizes) <= desc.input_tensor.rank else None
 

@@ -107,7 +107,7 @@ class DataType(enum.IntEnum):
         """Return the DataType for a name, a number, or a data type of an array library.
 
         `value`: a member, "FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", the number 1; or a type of NumPy, CuPy, JAX, torch or
-        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". Their bool is UINT8. Raises ValueError for a
+        ml_dtypes, such as np.float32, x.dtype, torch.float32, "float32" or "f4". bool becomes UINT8. Raises ValueError for a
         type that DirectML lacks, and for Python's int and float, which have no fixed size.
 
         >>> dg.DataType.parse(np.float32).name, dg.DataType.parse("int64").name

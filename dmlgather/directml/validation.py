@@ -113,7 +113,7 @@ def _error_codes(results: Iterable[tuple[Rule, Finding]]) -> set[str]:
 def _fixing_values(
     case: DescriptorCase[OperatorDesc], rule: Rule, failed_tensor_rules: frozenset[str], other_errors: set[str]
 ) -> str:
-    """Return advice on values of single fields that fix a fault of `rule`, or an empty text.
+    """Return advice to change one field so that a fault of `rule` disappears. Return an empty text if no value does this.
 
     Example: "IndexDimensions = 1 gives the stated output {3,2}". If no value makes the descriptor valid, the advice names
     values that remove this fault and cause no other.
@@ -136,8 +136,9 @@ def _fixing_values(
 def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     """Return the operator descriptor for a dictionary or a JSON text.
 
-    `obj`: a dictionary, or JSON as text or bytes. Two forms are allowed: DxDispatch's, {"type": "DML_OPERATOR_GATHER", "desc":
-    {...}} (or "Desc"), and that of `model_dump_json`, {"type": "DML_OPERATOR_GATHER", "InputTensor": ...}.
+    `obj`: a dictionary, or JSON as text or bytes. Two forms are allowed: DxDispatch's form {"type":
+    "DML_OPERATOR_GATHER", "desc": {...}} (or "Desc"), and the form of `model_dump_json`, {"type": "DML_OPERATOR_GATHER",
+    "InputTensor": ...}.
 
     Raises ValueError for invalid JSON, an unknown operator or a missing key. Raises pydantic.ValidationError (a ValueError) for a
     field that is missing, unknown, or of the wrong type.
@@ -220,7 +221,7 @@ def lower(
     `layouts`: layouts to use instead of the descriptor's own, by field name ("indices_tensor").
     `fill`: the bytes of the element that FILL writes.
 
-    Raises ValueError if `layouts` names a field that is no tensor, or if the sizes of a layout differ from the descriptor's.
+    Raises ValueError if `layouts` names a field that is no tensor, or if a layout has other sizes than the descriptor.
     """
     operator = desc.operator
     all_layouts = {field: desc.tensor(field).layout() for field in operator.tensors}

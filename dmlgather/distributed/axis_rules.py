@@ -48,7 +48,7 @@ class AxisRule:
         """Return the row number of each index, from 0 to extent - 1, or FILLED, as a new array.
 
         `indices`: integers in host memory. `start`: coordinates of the first index in the whole index array, for messages.
-        Raises IndexError under RAISE, and ValueError if CLAMP or PROMISE finds no row to read.
+        Raises IndexError under RAISE, and ValueError under CLAMP or PROMISE if the axis has size 0.
         """
         values = np.asarray(indices)
         positions, outside = self._wrapped(values)

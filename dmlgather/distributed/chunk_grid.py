@@ -111,7 +111,7 @@ def _by_chunk(rows: NDArray[np.int64], starts: NDArray[np.int64]) -> Rows:
 
 
 def _distinct(flat: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return numpy.unique with `return_inverse`, but faster."""
+    """Return the result of numpy.unique with `return_inverse=True`, computed faster."""
     if not flat.size:
         return flat, flat
     low, high = int(flat.min()), int(flat.max())

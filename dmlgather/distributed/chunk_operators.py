@@ -159,7 +159,7 @@ def check_sizes(operator: str, tensor: str, sizes: Sequence[int]) -> None:
 
 
 def _remedy(finding: Finding) -> str:
-    """Return the remedy of a finding, preceded by how to rechunk the table if that helps."""
+    """Return advice on a finding: how to rechunk the table if that helps, then the remedy of the finding."""
     advice = {
         "DML102": "merge dimensions of the table (table.reshape(…))",
         "DML108": "rechunk the table into smaller chunks (table.rechunk(…))",

@@ -105,7 +105,7 @@ def _graph(table: da.Array, indices: da.Array, rule: AxisRule, run: Callable[[An
 def gather_chunk(run: Callable[[Any, Any], Any], rule: AxisRule, payload: Any, indices: Any, first: tuple[int, ...]) -> Any:
     """Compute one chunk of the output. `first`: the coordinates of the first index in the whole index array.
 
-    `payload`, `indices`: a chunk of the table and a chunk of the indices, or the `Load` that computes it.
+    `payload`, `indices`: a chunk of the table and a chunk of the indices. Each is an array, or the `Load` that computes it.
     """
     chunk, index_chunk = loaded(payload), loaded(indices)
     with arrays.in_order([chunk, index_chunk]):
@@ -142,7 +142,10 @@ def _axis_chunks(indices: Any, axis: int) -> tuple[int, ...]:
 
 
 def _index_chunks(chunks: Chunks, indices: Any, axis: int) -> Chunks:
-    """Return new chunk sizes for the indices: the table's, cut off where the indices end. Along `axis`, nothing changes."""
+    """Return the chunk sizes for the indices: like the table, except along `axis`.
+
+    Chunks of the table beyond the end of a smaller index array are left out. `chunks`: the chunk sizes of the table.
+    """
     cropped = [
         tuple(min(size, end - begin) for begin, size in zip(accumulate(sizes, initial=0), sizes, strict=False) if begin < end)
         for sizes, end in zip(chunks, indices.shape, strict=True)

@@ -46,8 +46,8 @@ Work: TypeAlias = tuple[Any, ...]
 class _BlockTasks(NamedTuple):
     """The tasks for one block of indices, as functions with arguments.
 
-    `picks`: for each chunk, the task that selects the block's rows from the rows of the group of blocks; None if the block needs
-    all rows of the group.
+    `picks`: for each chunk, the task that selects the rows of this block. It selects from the rows that were copied for the
+    whole group of blocks. None if the block needs all of them.
     `output`: the task that puts the rows in place.
     """
 
@@ -58,7 +58,7 @@ class _BlockTasks(NamedTuple):
 
 
 def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) -> da.Array:
-    """Return a gather by indices in memory. Each task holds the row numbers that it needs. `token`: part of the tasks' keys."""
+    """Gather by indices in memory. Each task contains the row numbers that it needs. `token`: part of the tasks' keys."""
     touched = sorted({chunk for group in routing.groups for chunk in group.rows})
     most = max((len(rows) for group in routing.groups for rows in group.rows.values()), default=0)
     graph = _GatherGraph(table, rule, routing.index_chunks, token, touched=touched, most=most)
@@ -80,12 +80,12 @@ def gather_known(table: da.Array, rule: AxisRule, routing: Routing, token: str) 
 
 
 def _narrow(values: NDArray[np.int64], largest: int) -> NDArray[Any]:
-    """Convert integers from 0 to `largest` to the smallest type that fits, because they are sent to workers."""
+    """Convert integers from 0 to `largest` to the smallest type that fits, so that workers receive fewer bytes."""
     return values.astype(np.min_scalar_type(largest))
 
 
 def gather_lazy(table: da.Array, rule: AxisRule, indices: da.Array, in_flight_bytes: int, token: str) -> da.Array:
-    """Return a gather by indices in a dask array. Each chunk of `indices` is one block. `token`: part of the tasks' keys."""
+    """Gather by a dask array of indices. Each chunk of `indices` is one block. `token`: part of the tasks' keys."""
     sizes = table.chunks[rule.axis]
     touched, starts = [chunk for chunk, size in enumerate(sizes) if size], chunk_starts(sizes)
     row = row_bytes(table.chunks, rule.axis, rule.dtype)
@@ -196,9 +196,9 @@ def gather(
     `memory_limit`: the memory that one worker may need for the gather, as `plan_gather` predicts it; default: the limit of the
     current Dask client's workers. Without a client, this process is the worker, and `compute` checks the limit, too.
 
-    The result is a dask array of the table's data type, with chunks of the table's array library. Along the dimensions i…, its
-    chunks are those of block_bytes; along the other dimensions, they are those of the table. Nothing is loaded before
-    `compute`.
+    The result is a dask array of the table's data type, with chunks of the table's array library. Along the dimensions i…,
+    `block_bytes` limits the sizes of its chunks; along the other dimensions, they have the sizes of the table's chunks. Nothing
+    is loaded before `compute`.
 
     Raise TypeError if `table` is none of the listed kinds, and for types that the dialect lacks. Raise ValueError for an axis
     out of range, chunks of unknown size, and an unknown dialect or out_of_bounds. Raise DescriptorError for chunks that

@@ -60,7 +60,7 @@ class CheckedDescriptor(Record):
 
 
 class TouchedChunk(Record):
-    """The reads of a gather from one chunk. All chunks with the same number along the axis are one entry."""
+    """How a gather reads one chunk of the table. Chunks with equal numbers along the axis are one entry."""
 
     chunk: int
     """Number of the chunk along the axis, from 0."""
@@ -97,7 +97,7 @@ class TouchedChunk(Record):
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Texts of the columns HEADS for this chunk, in the table that `str(forecast)` shows."""
+        """The line of this chunk in the table that `str(forecast)` shows: one text for each column in HEADS."""
         rows = f"{self.start} … {self.start + self.size - 1}"
         counts = (self.requests, self.rows, self.loads, amount(self.bytes_loaded), amount(self.bytes_taken))
         return (str(self.chunk), rows, *map(str, counts), str(self.take or "nothing to move"))
@@ -309,8 +309,8 @@ def plan_gather(
     `indices`: integers in memory, any shape.
     `axis`, `dialect`, `out_of_bounds`, `block_bytes`, `in_flight_bytes`: the arguments of `gather`.
     `dtype`: the data type of the table; default: the table's own, or float32 if `table` is given as sizes.
-    `workers`, `threads`: number of workers, and threads of each worker. Default: those of the current client. Without a client,
-    one worker with Dask's number of threads.
+    `workers`, `threads`: the number of workers, and of threads per worker. Default: the numbers of the current client. Without
+    a client: one worker with Dask's number of threads.
     `memory_limit`: the memory that one worker may need, in bytes or as text such as "2GB".
 
     Raise MemoryLimitError if a worker needs more than `memory_limit`. Raise IndexError for an index out of bounds under

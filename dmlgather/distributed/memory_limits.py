@@ -31,7 +31,7 @@ class MemoryLimitError(ValueError):
 
 
 def byte_count(name: str, size: object) -> int:
-    """Convert a number of bytes, which is an integer or a text such as "2GB". `name`: the argument's name."""
+    """Return a number of bytes as an int. `size`: an integer, or a text such as "2GB". `name`: the name of the argument."""
     count = bytes_of(size) if isinstance(size, str) else size
     if count is None:
         raise ValueError(f"{name} is {size!r}, expected a number of bytes such as '500MiB' or '2GB'")
@@ -82,9 +82,10 @@ def _client() -> Any:
 
 
 class _Remedy(NamedTuple):
-    """Advice for a message: block_bytes and in_flight_bytes that meet the limit, and what they cost.
+    """The advice of a MemoryLimitError: settings that meet the limit.
 
-    `cost`: a text that says how much is loaded. `loaded`: the number of bytes loaded; infinite for more than MANY tasks.
+    `sizes`: the settings as text, "block_bytes=… and in_flight_bytes=…". `cost`: a text that says how much these settings
+    load. `loaded`: the number of bytes that they load; infinite for more than MANY tasks.
     """
 
     sizes: str
@@ -182,7 +183,7 @@ class ChunkedGather:
         return advice + how
 
     def _remedy(self, limit: int, chunk_rows: int, *, rechunk: bool = False) -> _Remedy | None:
-        """Return sizes with which a worker needs at most `limit` bytes, or None. If possible, `compute` meets the limit, too.
+        """Return settings with which a worker needs at most `limit` bytes, or None. `compute` also meets the limit if possible.
 
         `rechunk`: True if the table must first get chunks of `chunk_rows` rows.
         """

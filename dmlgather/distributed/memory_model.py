@@ -160,7 +160,7 @@ def compute_memory(
 
 
 def _tasks(routing: Routing) -> int:
-    """Return the number of take, pick and place tasks for chunks that differ only in the number along the axis."""
+    """Return the number of take, pick and place tasks, if the table has only one chunk along each other axis."""
     return sum(
         len(group.rows) + sum(1 + (len(group.blocks) > 1) * len(block.split.rows) for block in group.blocks)
         for group in routing.groups

@@ -104,7 +104,7 @@ def _check_descriptor(desc: OperatorDesc, level: str | FeatureLevel) -> None:
 
 
 def _as_described(name: str, tensor: BufferTensorDesc, array: Any) -> Any:
-    """Check shape and data type. Put dimensions of size 1 in front, and view bool as UINT8."""
+    """Check the shape and data type of an array. Return it with the described rank, and with bool as UINT8."""
     dtype = np.dtype(tensor.data_type.name.lower())
     missing = tensor.rank - array.ndim
     if (1,) * missing + tuple(array.shape) != tensor.sizes:

@@ -43,7 +43,7 @@ EMBEDDED_BYTES = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The tasks that compute a chunk, as an argument of the task that needs the chunk. A call runs the tasks."""
+    """A chunk that is not computed yet. A task gets it as an argument, and calls it to compute the chunk."""
 
     key: Any
     graph: Mapping[Any, GraphNode] = field(repr=False)
@@ -141,7 +141,7 @@ class ChunkLoads:
 
     @property
     def graph(self) -> tuple[da.Array, ...]:
-        """The arrays that a graph with these chunks depends on: the array if `of` has returned a reference, otherwise none."""
+        """The dependencies of a graph that reads these chunks: the array if `of` has returned a reference, otherwise none."""
         return (self._array,) if self._depends else ()
 
 

@@ -63,7 +63,7 @@ def pick_rows(taken: Any, axis: int, positions: NDArray[Any]) -> Any:
 
 
 def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> Any:
-    """Return the rows that one block reads from a chunk, or None. `taken`: the rows that the group of blocks reads from it."""
+    """Return the rows that one block reads from a chunk; None if it reads none. `taken`: the rows that the group reads."""
     if chunk not in block.rows:
         return None
     own = block.rows[chunk]
@@ -74,8 +74,8 @@ def pick_lazy(taken: Any, axis: int, shared: Rows, block: Split, chunk: int) -> 
 class OutputChunk:
     """The chunk of the output that a task makes.
 
-    `axis`: the first dimension of the output that comes from the indices. `like`: an example array of the table's library; None
-    if the task gets rows, which are arrays of this library. `fill`: the bytes of one element.
+    `axis`: the first dimension of the output that comes from the indices. `like`: an array that shows the table's library; None
+    if the task always gets rows, which show it, too. `fill`: the bytes of one element.
     """
 
     axis: int

@@ -62,7 +62,7 @@ def compose(outer: IndexPlan, inner: IndexPlan, *, same_indices: bool = False) -
 
 
 def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
-    """Return `outer`, but with indices read from the input of `view`, a plan that copies them.
+    """Return a plan like `outer` that needs no copy of the indices. `view`: the plan that makes this copy.
 
     Raises CompositionError if `view` has lookups, or if strides cannot describe the addresses of the indices.
     """
@@ -78,7 +78,7 @@ def compose_indices(outer: IndexPlan, view: IndexPlan) -> IndexPlan:
 
 
 def _with_moved_lookup(plan: IndexPlan, number: int, view: IndexPlan) -> IndexPlan:
-    """Move one lookup from the output of `view` to the input of `view`. The other lookups are not moved."""
+    """Let one lookup read its indices from the input of `view` instead of the output. Other lookups are not changed."""
     leading = (0,) if plan.empty else ()  # an empty plan under RAISE has its index dimensions behind a leading size of 0
     lookup = plan.lookups[number]
     strides = zip(plan.out_strides, plan.in_strides, *(item.index_strides for item in plan.lookups), strict=True)
@@ -130,7 +130,7 @@ def _check_values(walk: Walk, inner: IndexPlan) -> None:
 
 
 def _check_coverage(walk: Walk, inner: IndexPlan) -> None:
-    """Raise CompositionError if the outer plan leaves out output elements with indices that the inner plan checks.
+    """Raise CompositionError unless the outer plan uses every index of the inner plan, because RAISE checks every index.
 
     Example: two outer dimensions move along an inner axis of size 6. One has 3 steps of 1: it reads positions 0 … 2. The other
     has 2 steps of 3. As 3 <= 2 + 1, there is no gap, and both together read positions 0 … 2 + 3 = 5, which is the whole axis.

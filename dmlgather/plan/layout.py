@@ -76,7 +76,7 @@ def overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool | None:
 
 
 def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the coordinates of an element at `address`, or None. They are 0 in dimensions of stride 0."""
+    """Return the coordinates of an element at `address`, or None if there is none. In dimensions of stride 0, they are 0."""
     if 0 in sizes:
         return None
     order = sorted(range(len(sizes)), key=lambda axis: -abs(strides[axis]))
@@ -150,12 +150,12 @@ class Layout:
         return replace(self, sizes=sizes, strides=strides)
 
     def position(self, address: int) -> tuple[int, ...] | None:
-        """Return the coordinates of an element at `address`, or None."""
+        """Return the coordinates of an element at `address`, or None if there is no element."""
         return coordinates(address - self.offset, self.sizes, self.strides)
 
 
 def common_split(layout: Layout, other: Layout) -> Layout | None:
-    """Return `layout` reshaped without a copy to the fewest dimensions that `other` can be reshaped to, too; or None.
+    """Find the fewest sizes to which both layouts can be reshaped without a copy. Return `layout` with these sizes, or None.
 
     Example: `layout` has sizes {4,6} and no gaps; `other` has sizes {2,12} and strides {20,1}. `other` has a gap after 12
     elements, so {24} is impossible. The result has sizes {2,12}.

@@ -21,7 +21,7 @@ class CompositionError(ValueError):
 
 @dataclass(slots=True)
 class Walk:
-    """The elements that an outer plan reads, as coordinates in the output of a canonical inner plan.
+    """The coordinates of the elements that an outer plan reads in the output of an inner plan. The inner plan is canonical.
 
     Example: the inner plan writes shape {2,3} in row-major order. Then the element that the outer plan reads at address 4 has
     the coordinates (1, 1).
@@ -40,7 +40,7 @@ class Walk:
 
     @classmethod
     def over(cls, inner: IndexPlan, outer: IndexPlan) -> Walk:
-        """Return the walk of `outer` over `inner`. Raises CompositionError if strides cannot describe it."""
+        """Return the coordinates that `outer` reads. Raises CompositionError if strides cannot describe them."""
         strides = zip(outer.out_strides, *(lookup.index_strides for lookup in outer.lookups), strict=True)
         dims = walked(inner, zip(outer.shape, outer.in_strides, strides, strict=True))
         walk = cls(
@@ -70,7 +70,7 @@ class WalkedDim:
 
 
 def walked(inner: IndexPlan, dims: Iterable[tuple[int, int, tuple[int, ...]]]) -> list[WalkedDim]:
-    """Split the outer dimensions `dims` so that none crosses the end of a dimension of `inner`.
+    """Split the outer dimensions `dims` so that none runs over the end of a dimension of `inner`.
 
     `dims`: for each dimension, its size, its stride in the output of `inner`, and its strides in other tensors.
 

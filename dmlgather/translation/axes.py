@@ -31,7 +31,7 @@ class AccessPattern:
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """A reshape of a tensor, and a slice along each axis, that read the elements of an access pattern.
+    """A reshape of a tensor, followed by a slice along each axis. The result has the elements of an access pattern.
 
     `shape`: the new shape. It may leave out elements at the tensor's end.
     `windows`: for each axis, the positions that are read or that indices can select.

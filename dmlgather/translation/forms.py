@@ -75,7 +75,7 @@ def _masks(gathering: Gathering, valid: str | None) -> list[str]:
 
 
 def _one_window(target: OnnxProgram, gathering: Gathering) -> str | None:
-    """Add a Gather along each indexed axis, if there is a single window. Return None under RAISE."""
+    """Add a Gather along each indexed axis. Each lookup must have only one index. Return None under RAISE."""
     plan = gathering.plan
     if plan.out_of_bounds is OutOfBounds.RAISE:  # each element of the window would be checked
         return None

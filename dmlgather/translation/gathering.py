@@ -28,7 +28,7 @@ class ConvertedIndices:
 
 
 class IndexConverter:
-    """A conversion of indices from the source's rules to those of an ONNX operator."""
+    """Converts indices for an ONNX operator whose rules for negative indices and indices out of range may differ."""
 
     def __init__(self, target: OnnxProgram, lookups: Sequence[Lookup], source: OutOfBounds, rule: IndexRule) -> None:
         self.target, self.rule = target, rule
@@ -180,7 +180,7 @@ class Gathering:
         return replace(self, plan=replace(self.plan, lookups=tuple(lookups)))
 
     def tuple_order(self) -> list[int] | None:
-        """Return the lookups in the order of components, if the indices in memory form index tuples. Otherwise return None."""
+        """Return the number of the lookup for each component, if the indices in memory form index tuples; otherwise None."""
         lookups = self.plan.lookups
         order = sorted(range(len(lookups)), key=lambda number: lookups[number].index_offset)
         offsets = [lookups[number].index_offset for number in order]

@@ -53,7 +53,7 @@ _OPERATORS = {
     "and": "And",
     "where": "Where",
 }
-"""ONNX's operators by those of `Elementwise`."""
+"""The ONNX operator for each operator of `Elementwise`."""
 
 _WHERE_TYPES = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
 """Types that onnxruntime's Where lacks, each with a type that holds all its values."""
@@ -76,7 +76,7 @@ class OnnxForm:
         """Names of int64 constants, by their elements."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
-        """Return the onnx.ModelProto. `defaults` become initializers. Raises UntranslatableError."""
+        """Return the onnx.ModelProto. `defaults`: its initializers. Raises UntranslatableError if ONNX lacks an operator."""
         from onnx import helper
 
         self.types = {name: self.types[value] for name, value in zip(outputs, self.graph.outputs, strict=True)} | self.types

@@ -80,7 +80,7 @@ class OnnxProgram:
         return replace(problem, opset=self.opset) if isinstance(problem, OnnxProblem) else None  # type: ignore[type-var] # all are
 
     def block_operator(self, problem: Problem) -> Problem | None:
-        """Return a DepthToSpace or SpaceToDepth that moves the same elements, or None."""
+        """Return a DepthToSpace or SpaceToDepth that moves the same elements as the problem, or None if none does."""
         data, output = problem.data.shape, problem.output.shape
         implemented = self.opset >= _BLOCK_OPSETS.get(problem.data.dtype.name, self.opset + 1)
         if len(data) != 4 or len(output) != 4 or 0 in data or data == output or not implemented:
@@ -123,7 +123,7 @@ class OnnxProgram:
         return self.add(GatherND(self.type_of(data), self.type_of(indices), batch, self.opset), data, indices)
 
     def add(self, problem: Problem, *inputs: str) -> str:
-        """Add an operator of ONNX."""
+        """Add an ONNX operator, given as a problem."""
         return self.graph.problem(self.step_name or problem.name, problem, *inputs, output=problem.name)
 
     # Arithmetic and views. If all inputs are constants, the result is a constant, and no step is added.
@@ -139,7 +139,7 @@ class OnnxProgram:
         return self.graph.constant(array.reshape(-1)[0] if equal else array)
 
     def compute(self, operator: str, dtype: Any, *values: str) -> str:
-        """Add elementwise arithmetic. `operator`: the operator of an `Elementwise`. `dtype`: the data type of the result."""
+        """Add elementwise arithmetic. `operator`: such as "add"; see `Elementwise`. `dtype`: the data type of the result."""
         constants = [array for value in values if (array := self.graph.known(value)) is not None]
         if len(constants) == len(values):
             return self.graph.constant(Elementwise(operator, np.dtype(dtype)).compute(constants))

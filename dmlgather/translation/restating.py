@@ -22,7 +22,7 @@ from dmlgather.translation.onnx_operators import OnnxProgram, UntranslatableErro
 
 
 def translate_problem(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str:
-    """Add ONNX operators for a problem, by the first function in `RULES` that can. Raises TypeError or ValueError if none can."""
+    """Add ONNX operators for a problem, by the first way in `RULES` that fits. Raises TypeError or ValueError if none fits."""
     return next(value for rule in RULES if (value := rule(target, problem, values)) is not None)
 
 
@@ -53,7 +53,7 @@ def _slice(target: OnnxProgram, problem: Problem, values: Sequence[str]) -> str 
 
 
 def _constant(target: OnnxProgram, problem: Problem, _: Sequence[str]) -> str | None:
-    """Add a constant if the output depends on no input: it is empty and no index is checked, or it has only fill values."""
+    """Add a constant if the output has only fill values, or if it is empty and no index must be checked."""
     plan, output = _element_plan(problem), problem.output
     if plan.empty and not plan.index_reach:
         return target.graph.constant(np.empty(output.shape, output.dtype))

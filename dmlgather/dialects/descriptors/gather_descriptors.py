@@ -42,8 +42,8 @@ def gather(data: View, indices: View, output: View, axis: int, level: FeatureLev
 def gather_elements(data: View, indices: View, output: View, axis: int, level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return descriptors of output[c] = data[c with c[axis] replaced by indices[c]].
 
-    If `indices` are smaller than `data` along other axes, only the first elements of `data` are read. If the level takes too
-    few dimensions, slices copy these elements first.
+    If `indices` are smaller than `data` along other axes, the descriptor describes only the first elements of `data`. If the
+    level takes too few dimensions for this, slices copy these elements to a packed tensor first.
     """
     require(GATHER_ELEMENTS, level, "reshape data to one dimension, and Gather by the position of each element there")
     pairs = enumerate(zip(data.dims, indices.sizes, strict=True))

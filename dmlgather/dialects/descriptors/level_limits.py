@@ -36,7 +36,7 @@ def fits(operator: Operator, level: FeatureLevel, *views: View) -> bool:
 def tensor_descs(
     operator: Operator, level: FeatureLevel, data: View, output: View, indices: View | None = None
 ) -> Mapping[str, BufferTensorDesc]:
-    """Return the tensor descriptors by field, padded with leading 1s to a dimension count that the level takes."""
+    """Return the descriptor of each tensor, by field. Leading 1s are added if the level needs more dimensions."""
     if indices is not None:
         indices = replace(indices, data_type=_index_type(operator, indices.data_type, level))
     views = {"input_tensor": data, "output_tensor": output} | ({"indices_tensor": indices} if indices is not None else {})

@@ -31,7 +31,7 @@ SLICE, SLICE1 = map(operator_named, ("SLICE", "SLICE1"))
 def slices(data: View, output: View, windows: Sequence[Window], level: FeatureLevel) -> tuple[OperatorDesc, ...]:
     """Return descriptors of a slice: output[c] = data[start + step · c] in each dimension.
 
-    If the level takes too few dimensions, each descriptor of a chain slices as many as possible.
+    If the level takes too few dimensions, return a chain. Each descriptor of the chain slices as many dimensions as possible.
     """
     # The step of a single element has no effect, but may be too large for the descriptor's field: replace it by 1.
     windows = [window if window.count > 1 else replace(window, step=1) for window in windows]
@@ -59,7 +59,7 @@ _SliceArguments = tuple[View, View, Sequence[Window]]
 def _largest_slice(
     operator: Operator, arguments: _SliceArguments, axes: Sequence[int], level: FeatureLevel
 ) -> tuple[int, _SliceArguments]:
-    """Return the number of dimensions in `axes` that one descriptor can slice (at least 1), and its arguments."""
+    """Return the number of dimensions in `axes` that one descriptor can slice (at least 1), and the arguments for it."""
     data, output, windows = arguments
     for count in range(len(axes), -1, -1):
         sliced = axes[:count]

@@ -62,7 +62,7 @@ class View:
 
 
 def merge(*tensors: Dims) -> list[Dims]:
-    """Merge the dimensions of tensors of equal sizes into as few as possible, equally for all. Drop dimensions of size 1."""
+    """Merge neighbouring dimensions that are contiguous in all tensors: {1,4,6} becomes {24}. All tensors have equal sizes."""
     merged: list[tuple[Dim, ...]] = []
     for dims in zip(*tensors, strict=True):
         if dims[0].size == 1:
@@ -75,7 +75,7 @@ def merge(*tensors: Dims) -> list[Dims]:
 
 
 def storage_type(dtype: np.dtype[Any]) -> tuple[DataType, tuple[int, ...]] | None:
-    """Return the DirectML type that can store elements of `dtype`, and the sizes of additional last dimensions, () or (2,).
+    """Return the DirectML type that can store elements of `dtype`, and the shape of one element in this type: () or (2,).
 
     Unsigned integers store the bits of other types: UINT8 for bool, UINT64 for complex64, two UINT64 for complex128. Return
     None for strings, types smaller than a byte, and elements of other sizes than 1, 2, 4, 8 or 16 bytes.

@@ -86,6 +86,7 @@ class GatherOperatorDesc(_IndexedOperatorDesc):
 class GatherElementsOperatorDesc(_IndexedOperatorDesc):
     """DML_GATHER_ELEMENTS_OPERATOR_DESC: output[c] = input[c with indices[c] in place of c[Axis]].
 
+    Example: output[i, j] = input[indices[i, j], j] for two dimensions and Axis 0.
     Source: [GE] in `dmlgather.directml.SOURCES`.
     """
 

@@ -39,7 +39,7 @@ class BufferBinding(NamedTuple):
 def buffer_bindings(
     tensors: Mapping[str, BufferTensorDesc], bindings: Iterable[FieldBinding], resources: Mapping[str, Resource]
 ) -> dict[str, BufferBinding]:
-    """Return the part of a resource that each tensor is bound to.
+    """Return, for each tensor, the part of a resource that it is bound to.
 
     The result lacks tensors that are bound to no resource, to several resources, or to an unknown one.
     """
@@ -73,7 +73,7 @@ class BindingSet(NamedTuple):
         return bool(self.tensors[tensor].flags & TensorFlags.OWNED_BY_DML) != self.at_execution
 
     def too_short(self) -> Iterator[tuple[BufferBinding, Resource, str, str]]:
-        """Yield each binding beyond the end of its resource, with the texts `expected` and `got`."""
+        """Yield each binding that extends beyond the end of its resource, with the texts `expected` and `got`."""
         for bound in self.bound.values():
             resource = self.resources[bound.resource]
             if bound.end > resource.size:

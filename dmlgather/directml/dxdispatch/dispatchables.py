@@ -34,7 +34,7 @@ class Dispatchable(NamedTuple):
     `type_path`: the path of the operator's name in the file.
     `path`: the path of the operator's fields in the file.
     `initial_bindings`: the resources that are bound at initialisation.
-    `label`: the value of the key "name" beside a single descriptor.
+    `label`: the value of the key "name" in a file with a single descriptor.
     """
 
     name: str

@@ -66,7 +66,7 @@ def _operator_class(operator: Operator) -> Any:
 
 
 def _finished(schema: dict[str, Any], title: str) -> dict[str, Any]:
-    """Add a title, the schema dialect, and the alternative spellings that the reader accepts."""
+    """Add to a JSON schema: the title, the schema dialect, and the alternative spellings that the reader accepts."""
     definitions = schema["$defs"]
     for definition in definitions.values():
         properties = definition["properties"]

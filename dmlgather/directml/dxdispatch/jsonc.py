@@ -83,11 +83,11 @@ class Document:
 
     @cached_property
     def _with_offsets(self) -> tuple[Any, int]:
-        """The value and its offset in the text, from a slower parser. Objects and arrays hold the offsets of their entries."""
+        """The value and its offset in the text, found by a slower parser. Objects and arrays contain the offsets of entries."""
         return _Reader(self._text, self._locate).document()
 
     def position(self, path: Sequence[str | int], key: bool = False) -> Position:
-        """Return the position of the value at `path`, or of its key. For a missing value, return that of the nearest parent."""
+        """Return the position of the value at `path`, or of its key. A missing value has the position of its nearest parent."""
         value, offset = self._with_offsets
         for number, step in enumerate(path):
             if isinstance(value, _Object) and step in value and isinstance(step, str):

@@ -195,7 +195,7 @@ class _ModelCheck:
         part.note(self.reading)
 
     def refuse(self, section: str, name: str, path: Path) -> None:
-        """Record that the command at `path` cannot be executed if it uses an unsupported part."""
+        """If the command at `path` uses an unsupported part, record that the command cannot be executed."""
         part = self.foreign.get((section, name))
         if part is not None:
             self.refusals.append(self.reading.problem_at(path, part.refusal(repr(name))))

@@ -114,9 +114,9 @@ class Reading:
             self.report_finding(finding, self.existing_path(path, steps) if steps else whole, subject, lines=lines)
 
     def existing_path(self, path: Path, steps: Iterable[str | int]) -> Path:
-        """Follow keys and indices from `path` on, as far as they exist in the file. Return the resulting path.
+        """Return `path`, extended by the keys and indices in `steps` that exist in the file.
 
-        Pydantic's tags for unions, for example, do not exist and are skipped. "Desc" is inserted for {"Type": …, "Desc": {…}}.
+        Others are skipped, such as the tags that Pydantic adds for unions. "Desc" is inserted for {"Type": …, "Desc": {…}}.
         """
         value = self.value_at(path)
         for step in steps:
@@ -231,7 +231,7 @@ class ForeignPart(NamedTuple):
     path: Path
 
     def note(self, reading: Reading, subject: str = "", lines: int = 1) -> None:
-        """Report a finding of severity NOTE: the part is left out. `lines`: the number of equal lines."""
+        """Report a finding of severity NOTE, which says that the part is left out. `lines`: the number of equal lines."""
         finding = CODES[OTHER].finding(
             dotted(self.path),
             expected="an operator that `dmlgather levels` lists",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Resource(NamedTuple):
-    """A named buffer. It starts with `values` at byte `offset`, and zeros elsewhere. `size` is in bytes."""
+    """A named buffer of `size` bytes. It initially contains `values` from byte `offset` on, and zeros elsewhere."""
 
     name: str
     values: Values

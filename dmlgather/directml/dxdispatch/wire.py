@@ -277,5 +277,5 @@ CommandPart = Annotated[DispatchPart | PrintPart | WriteFilePart, Field(discrimi
 RESOURCE: TypeAdapter[ResourcePart] = TypeAdapter(ResourcePart)
 ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 PLAIN = Envelope.model_construct()
-"""The envelope of a dispatchable that states no such keys."""
+"""The Envelope of a dispatchable that has none of its keys."""
 COMMAND: TypeAdapter[DispatchPart | PrintPart | WriteFilePart] = TypeAdapter(CommandPart, config=ConfigDict(defer_build=True))

@@ -55,7 +55,8 @@ def plain(name: str, longest: int = 40) -> str:
 def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) -> Path:
     """Write a model and the initial values of its resources. Return the path of the model file.
 
-    Unsupported parts are left out. A writeFile command is added for each output without one, except `lost_outputs`.
+    Unsupported parts are left out. For outputs that no command writes to a file, a writeFile command is added, except for
+    `lost_outputs`.
 
     Raises FileError if a file cannot be written, or would replace a file of the model or one of `made_from`. Then nothing is
     written.
@@ -80,7 +81,7 @@ def write_model(model: CheckedFile, case: Path, made_from: Iterable[Path] = ()) 
 
 
 def lost_outputs(model: CheckedFile) -> dict[int, DispatchOutput]:
-    """Return the outputs that a later dispatch overwrites before they are written to a file, by the number of the command."""
+    """Return the outputs that no command writes to a file before a later dispatch overwrites them, by command number."""
     outputs = dispatch_outputs(model).items()
     return {number: output for number, output in outputs if not output.in_file and output.replaced_by is not None}
 

@@ -71,7 +71,7 @@ DEPTH_SPACE_RULES = (
 
 
 def lower_depth_to_space1(desc: DepthToSpace1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a DEPTH_TO_SPACE1: a copy between the two tensors, reshaped to the same dimensions."""
+    """Return the plan of a DEPTH_TO_SPACE1: it copies the input to the output, after a reshape of both to equal sizes."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["input_tensor"], layouts["output_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": depth, "output_tensor": space}, depth.strides)
@@ -89,7 +89,7 @@ def depth_to_space1_reference(desc: DepthToSpace1OperatorDesc, data: NDArray[Any
 
 
 def lower_space_to_depth1(desc: SpaceToDepth1OperatorDesc, layouts: Layouts) -> IndexPlan:
-    """Return the plan of a SPACE_TO_DEPTH1: a copy between the two tensors, reshaped to the same dimensions."""
+    """Return the plan of a SPACE_TO_DEPTH1: it copies the input to the output, after a reshape of both to equal sizes."""
     last = desc.order is DepthSpaceOrder.DEPTH_COLUMN_ROW
     depth, space = blocks(layouts["output_tensor"], layouts["input_tensor"], desc.block_size, channels_last=last)
     return plan(desc, {"input_tensor": space, "output_tensor": depth}, space.strides)

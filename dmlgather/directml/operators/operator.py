@@ -74,8 +74,8 @@ class Operator:
     `value`: the operator's number in DML_OPERATOR_TYPE.
     `inputs`: the fields with input tensors, in the order in which DirectML binds them.
     `rules`: the rules for this operator alone.
-    `output_sizes`: a function that infers the output's sizes, or returns None if they are more than DimensionCount. For SLICE1,
-    it returns the largest allowed sizes.
+    `output_sizes`: a function that infers the output's sizes, or returns None if there are more sizes than DimensionCount. For
+    SLICE1, it returns the largest allowed sizes.
     `lower`: a function that takes a valid descriptor and the layouts of its tensors, and returns the plan under CLAMP.
     `reference`: Microsoft's pseudocode in NumPy. It takes a descriptor, and input arrays of the shapes that the Sizes state.
     `lookup_axes`: a function that returns the indexed dimension of InputTensor for each lookup of the plan.

@@ -53,7 +53,7 @@ class TensorCase(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """One violation of a rule. `run` makes a Finding of it.
+    """One violation of a rule, from which `run` makes a Finding.
 
     `source`: the document to cite, or None for the document that `CODES` names for the rule.
     """

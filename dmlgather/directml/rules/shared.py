@@ -71,8 +71,8 @@ _EXACT: dict[DataType, tuple[int, int]] = {
 def _replacement(case: TensorCase, row: Row) -> str:
     """Return a text that names the data types to use instead of a tensor's data type.
 
-    The new types represent all integers of the old type. If no type does, the text names the type that represents the most of
-    them, and the lowest feature level with a better type.
+    For an integer type, these types can represent all its values. If the level has no such type, the text names the best one,
+    and the lowest newer level with a better type.
     """
     data_type = case.tensor.data_type
     if data_type not in _EXACT or case.name == "IndicesTensor":
@@ -137,7 +137,7 @@ def _same_count(case: DescriptorCase[OperatorDesc]) -> Iterator[Fault]:
 
 
 def _moved_fields(desc: OperatorDesc, count: int) -> str:
-    """Return how other fields change if InputTensor gets `count` more leading dimensions: ", and raise Axis by 2"."""
+    """Return advice for other fields if InputTensor gets `count` more leading dimensions: ", and raise Axis by 2"."""
     if count <= 0:
         return ""
     if isinstance(desc, GatherOperatorDesc | GatherElementsOperatorDesc):
