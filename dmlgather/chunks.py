@@ -13,7 +13,7 @@ CHUNK = 2**18
 
 
 def chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield views of consecutive parts, in row-major order, that cover the array."""
+    """Divide an array into consecutive parts in row-major order, and yield a view of each part."""
     if array.size <= CHUNK:
         yield array
         return

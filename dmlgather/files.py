@@ -249,7 +249,7 @@ def check_place_inside(folder: Path, name: str) -> None:
 
 @contextmanager
 def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
-    """Create a temporary folder. When the block ends without an exception, its files move to `folder`, all or none.
+    """Create a temporary folder. When the block ends without an exception, move all files in it to `folder`, or none.
 
     Raise FileError, with the path, if a file cannot move or would replace one of `made_from`, the inputs.
     """
@@ -276,7 +276,7 @@ def staged(folder: Path, made_from: Iterable[Path]) -> Iterator[Path]:
 
 
 def _move(files: Sequence[Path], targets: Sequence[Path], replaced: Path) -> None:
-    """Move all files to their targets, or none. `replaced`: a folder to create for the replaced files."""
+    """Move each file to its target: all files, or none if one fails. `replaced`: a folder to create for the replaced files."""
     replaced.mkdir()
     moved = dict[Path, int | None]()
     try:

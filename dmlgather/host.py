@@ -66,7 +66,7 @@ def _free_memory(root: Path) -> int | None:
 
 
 class _CgroupFiles(NamedTuple):
-    """Where one version of Linux control groups describes memory.
+    """The files in which one version of Linux control groups reports memory.
 
     `inactive`: the entry of memory.stat for cached files, which the kernel can drop.
     """

@@ -15,7 +15,7 @@ from dmlgather.files import STREAMS, FileError, read_text
 class InputFiles:
     """All files that a command reads.
 
-    `inputs`: files that may refer to other files. The command reads these, too. `alone`: files that refer to no other files.
+    `inputs`: files that may refer to other files, which the command also reads. `alone`: files that refer to no others.
     """
 
     inputs: tuple[Path, ...]
@@ -44,7 +44,7 @@ def _external_data(path: Path) -> Iterator[Path]:
 
 
 def _initial_values(path: Path) -> Iterator[Path]:
-    """Yield the files of initial values. Each name gives two paths: from the model's folder, and from the current folder."""
+    """Yield the paths of initial values: each name relative to the model's folder, then relative to the current folder."""
     from dmlgather.directml.dxdispatch.jsonc import Document
 
     for name in _source_paths(Document(read_text(path)).value):

@@ -37,9 +37,9 @@ class LimitError(BaseException):
 
 
 class Limits(NamedTuple):
-    """Limits of CPU time (seconds) and additional memory (bytes). A limit that is None grows with the size of the files.
+    """Limits of CPU time (seconds) and additional memory (bytes). For None, the limit is proportional to the files' size.
 
-    `least`: the size in megabytes that is assumed for smaller files.
+    `least`: a size in megabytes. The limit for smaller files is the limit for this size.
     """
 
     seconds: float | None = None

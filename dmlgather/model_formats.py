@@ -37,13 +37,13 @@ class Format(NamedTuple):
 
 
 def _message(required: dict[int, int], optional: dict[int, int]) -> Callable[[bytes, Fields], bool]:
-    """Return a test for protobuf messages that have all required fields, and no fields except required and optional fields."""
+    """Return a function that recognises protobuf messages: all required fields, perhaps optional fields, and no others."""
     allowed = (required | optional).items()
     return lambda _, fields: required.items() <= fields.items() <= allowed
 
 
 def _text(pattern: bytes) -> Callable[[bytes, Fields], bool]:
-    """Return a test for text files that begin with a pattern, after blanks and comments."""
+    """Return a function that recognises text files that begin with a pattern, after blanks and comments."""
     compiled = re.compile(rb"(?:\s|#[^\n]*\n)*" + pattern)
     return lambda head, _: compiled.match(head) is not None
 
@@ -104,7 +104,7 @@ FORMATS = (
 
 
 def recognised(path: Path, but: Format | None = None) -> str | None:
-    """Return the end of an error message: the format of a file, and a remedy. Return None if the format is unknown.
+    """Return "is FORMAT: REMEDY", the end of an error message about a file. Return None if the format is unknown.
 
     `but`: a format that is not considered.
     """
@@ -121,7 +121,10 @@ def recognised(path: Path, but: Format | None = None) -> str | None:
 
 
 def onnx_model(path: Path, command: str) -> str | None:
-    """Return the end of an error message if a file is an ONNX model, which `command` does not take."""
+    """Return "is an ONNX model: REMEDY" for the error message of a command that takes no ONNX models.
+
+    Returns None if the file is no ONNX model.
+    """
     with suppress(FileError, OSError), open_regular(path) as (file, size):
         if ONNX.test(file.read(HEAD), _fields(file, size)):
             return f"is {ONNX.what}: {ONNX_REMEDIES[command].format(repr(str(path)))}"

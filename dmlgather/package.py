@@ -68,7 +68,7 @@ def _called_by_from_import() -> bool:
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package that an extra installs is missing."""
+    """Error: a package cannot be imported. One of dmlgather's extras installs this package."""
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> MissingExtraError:

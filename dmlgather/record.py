@@ -21,13 +21,13 @@ _building = threading.RLock()
 
 
 class BuiltOnUse(BaseModel):
-    """A Pydantic model that builds its validator on first use. Its JSON Schema has the docstrings of fields."""
+    """A Pydantic model that builds its validator on first use. Its JSON Schema describes fields by docstrings."""
 
     model_config = ConfigDict(defer_build=True)
 
     @classmethod
     def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator, under a lock, because Pydantic before 2.14 has none."""
+        """Build the validator under a lock. Pydantic itself takes a lock only from version 2.14 on."""
         with _building:
             depth = _parent_namespace_depth + (_parent_namespace_depth > 0)  # this function is one more frame
             return super().model_rebuild(_parent_namespace_depth=depth, **options)
@@ -174,7 +174,7 @@ def plain(error: ValidationError, model: type[BaseModel]) -> ValidationError:
 
 
 def _field_aliases(model: type[BaseModel], location: Sequence[int | str]) -> dict[str, str]:
-    """Return the fields that are allowed in the place of an unknown field, as a dict from name to alias.
+    """Return the valid fields at the location of an unknown field, as a dict from name to alias.
 
     Names are in PascalCase or snake_case, like the name of the unknown field. Aliases are in PascalCase.
     """

@@ -29,7 +29,7 @@ DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be
 class Adapter(ABC):
     """Base class of the adapters. An adapter says how to use the arrays of one library.
 
-    A *view* is a NumPy or CuPy array over the memory of such an array.
+    A *view* of an array is a NumPy or CuPy array over the same memory.
     """
 
     is_view = False
@@ -86,7 +86,7 @@ class Adapter(ABC):
     def repeater(self, call: PreparedCall, adapters: Sequence[Adapter]) -> Repeater:
         """Return a function that repeats a call on other arrays.
 
-        The code that calls this function must first check that the arrays have the signatures of `call`.
+        The returned function checks nothing. Pass only arrays that have the signatures of `call`.
         """
         run_at, shape, looks_up = call.run_at, call.shape, call.looks_up
         empty, converted, pointer, stream = self.empty, self.converted, self.pointer, self.stream

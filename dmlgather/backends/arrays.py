@@ -249,7 +249,7 @@ def hand_back(result: Any, like: Any) -> Any:
 
 
 def wait(array: Any, *, for_all: bool = False) -> None:
-    """Wait for the current stream of the array's GPU. With `for_all`, wait for all its streams."""
+    """Wait for the current stream of the array's GPU. With `for_all`, wait for all streams of this GPU."""
     device = home_of(array)
     if device.on_gpu:
         with in_order([array]), device.current():

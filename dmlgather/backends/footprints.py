@@ -58,7 +58,7 @@ def device_of(signature: Signature) -> Device:
 class Footprint:
     """The address range of an array's elements, relative to its pointer. Arrays with equal signatures have equal footprints.
 
-    `layout`: the layout of the array. Its offset counts from the element with the lowest address.
+    `layout`: the layout of the array. The offset counts from the element with the lowest address.
     `start`: the distance in bytes from the array's pointer to its lowest address: 0, or negative if a stride is negative.
     `misaligned`: the lowest address modulo 16. In host memory it is 0.
     `whole`: True if `array.ravel()` has exactly the elements of the layout, in the order of memory.

@@ -93,7 +93,8 @@ class PreparedCall(ABC):
     def repeater(self, adapters: Sequence[Adapter]) -> Repeater:
         """Return a function that repeats the call on other arrays.
 
-        The code that calls this function must first check the signatures of the arrays. `adapters`: the adapter of each array.
+        The returned function checks nothing. Pass only arrays with the same signatures.
+        `adapters`: the adapter of each array.
         """
         return adapters[0].repeater(self, adapters)
 
@@ -308,8 +309,8 @@ def prepare_call(
 ) -> PreparedCall:
     """Prepare an operator for arrays with these footprints.
 
-    `own_words`: on a GPU, False lets all calls of a plan on one stream share the memory that receives a bad index. True makes
-    outcomes report only this call.
+    `own_words`: on a GPU, True gives the call its own memory for the offset of a bad index, so that outcomes report only this
+    call. False shares the memory among all calls of a plan on one stream.
 
     Raises ValueError if the arrays cannot be used, such as a read-only output.
     """

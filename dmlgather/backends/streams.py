@@ -34,7 +34,7 @@ class Kept:
         self._registered = False
 
     def __len__(self) -> int:
-        """Return the number of calls that have not run yet and whose arrays are kept."""
+        """Return the number of calls whose arrays are kept, because the calls have not run yet."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:
@@ -111,7 +111,7 @@ _this_thread = _Threads()
 
 @contextmanager
 def ordered_call(*, within: bool = False) -> Iterator[None]:
-    """Treat the body as one call: at its end, do what `order_with` and `keep` have left to do.
+    """Treat the body as one call. At the end, make streams wait and keep arrays, as `order_with` and `keep` have requested.
 
     `within`: if this thread is in such a call already, join it.
     """

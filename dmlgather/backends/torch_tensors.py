@@ -65,7 +65,7 @@ def plain(tensor: Any) -> Any:
 
 
 def check_written(tensor: Any) -> None:
-    """Raise an error if a tensor cannot be written: RuntimeError for a conjugate or negative view, else as `plain`."""
+    """Raise RuntimeError for a conjugate or negative view, which cannot be written. Also raise the errors of `plain`."""
     _check(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise RuntimeError("out is a conjugate or negative view, which cannot be written: pass a new tensor")
@@ -184,7 +184,7 @@ class TorchTensors(ExchangedArrays):
     def fast_path(self, call: PreparedCall, arrays: Sequence[Any]) -> FastPath | None:
         """Return a function that checks tensors and runs `call` on them, faster than the general code.
 
-        In host memory, it uses NumPy arrays over the tensors' memory.
+        For tensors in host memory, the function works on NumPy views of them.
         """
         on_views = None if call.device.on_gpu or host_view(arrays[0]) is None else call.fast_path_on(NUMPY, arrays)
         if on_views is None:

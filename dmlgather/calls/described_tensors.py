@@ -96,7 +96,7 @@ class DescribedTensors:
         return target
 
     def addressed(self, device: str | None) -> DeviceCall:
-        """Return the prepared call for buffers on a GPU whose addresses are multiples of 16 bytes."""
+        """Return the prepared call for GPU buffers at addresses that are multiples of 16."""
         target = self.target(device)
         if not target.on_gpu:
             raise ValueError(f"launch takes addresses on a GPU, and the device is {target}; call the operator with arrays there")

@@ -31,8 +31,8 @@ class Request:
     """The arguments of one call of an eager function, such as `dg.onnx.gather`, before any array is read.
 
     `problem_of`: function that takes the type of each array and returns the problem.
-    `keyed`: True if later calls with the same key may repeat this call. If True, the call's key must determine which arguments
-    are arrays. The prepared call must depend only on the key: the types and strides of the arrays, and the other arguments.
+    `keyed`: True if later calls with an equal key may repeat this call. A key has the types and strides of the arrays, and the
+    other arguments. Set True only if the key determines which arguments are arrays, and the prepared call.
     """
 
     problem_of: Callable[..., Any]
@@ -127,7 +127,7 @@ class EagerFunction(Generic[P]):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """The signature for `help`, without a return type: the wrapped function returns a `Request`, but a call an array."""
+        """The signature for `help`. It lacks the return type of the wrapped function, `Request`: calls return an array."""
         return inspect.signature(self._request).replace(return_annotation=inspect.Signature.empty)
 
     def __get__(self, instance: object, owner: type | None = None) -> EagerFunction[P]:

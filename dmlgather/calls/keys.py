@@ -37,7 +37,7 @@ def read_call(
 ) -> tuple[Hashable, ...] | None:
     """Return the key of a call, or None if it has none. Also store each array argument in the list `inputs`.
 
-    `slots`: the position in `inputs` of each array argument, by its position and by its name. `out` comes last.
+    `slots`: where in `inputs` to store an array argument, by the argument's position and by its name. `out` comes last.
     `signature`: function that returns an array's signature, or None.
     """
     items: list[Any] = []

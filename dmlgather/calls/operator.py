@@ -56,7 +56,7 @@ class CompiledOperator:
     Call it with the operator's input arrays in the descriptor's order. An array of the described Sizes, with or without their
     leading 1s, is read with its own strides. A one-dimensional contiguous array of the described type or uint8 is a buffer,
     which is read through the described strides. It needs at least TotalTensorSizeInBytes bytes; bytes after these are ignored.
-    If a tensor has more than one dimension and states Strides, every one-dimensional array is a buffer.
+    Any one-dimensional array is a buffer if the tensor has several dimensions and states Strides.
 
     It can be pickled and copied: its state is descriptor, device and policy.
     """
@@ -181,15 +181,14 @@ class CompiledOperator:
         """Plan and compile for later calls, so that the first call only launches.
 
         `device`: the device of the calls. None means the device that the operator was compiled for, or else "cuda".
-        `layouts`: a list with one sequence for each combination of layouts that later calls will use. The sequence has one item
-        per input. If the calls pass `out`, it has one more item, for `out`. An item is an example array, (shape, dtype) for a
-        packed array, or (shape, dtype, strides in bytes). On a GPU, later arrays must have the alignment of the example array,
-        or 16 bytes if there is none.
+        `layouts`: a list of calls to prepare. Each call is a sequence with one item per input, and one more item if the call
+        passes `out`. An item is an example array, (shape, dtype) for a packed array, or (shape, dtype, strides in bytes). On a
+        GPU, later arrays must have the alignment of the example array, or 16 bytes if there is none.
 
         Without `layouts`, calls are prepared for packed arrays of the described Sizes, and on a GPU also for buffers and
         addresses.
 
-        Raises TypeError and ValueError like a call with these arrays. The message says which sequence of `layouts` is wrong.
+        Raises TypeError and ValueError like a call with these arrays. The message says which item of `layouts` is wrong.
         Raises ValueError if no call can run on the device, and DeviceError if there is no usable GPU.
 
         >>> row = dg.BufferTensorDesc(data_type="INT64", sizes=(2, 4))
@@ -245,8 +244,8 @@ class CompiledOperator:
     def explain(self) -> Explanation:
         """Return a report that explains how the operator runs.
 
-        It has the plan, the canonical plan, the CPU loop or CUDA kernels of each device, the bytes moved, and the lowest
-        feature level.
+        The report has the plan, the canonical plan, the CPU loop or CUDA kernels of each device, the bytes moved, and the
+        lowest feature level.
         """
         from dmlgather.diagram.explanation import explain
 
@@ -341,8 +340,8 @@ class BoundOperator:
     def raise_if_bad(self) -> None:
         """Raise IndexError if the last run under "raise" met a bad index. On a GPU, wait for the run.
 
-        The message names the first bad index in memory order. If a CUDA graph has run on another stream than the one of its
-        capture, the caller must wait for that stream first.
+        The message names the first bad index in memory order. If a CUDA graph has captured the run, first wait for the stream
+        on which you launched the graph.
         """
         last = self._last
         if last is not None:

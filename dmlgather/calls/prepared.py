@@ -35,14 +35,14 @@ def write(call: PreparedCall, problem: Problem, inputs: Sequence[Any], out: Any)
 
 @lru_cache(maxsize=CALLS_KEPT)
 def known(_owner: Hashable, _key: Hashable) -> list[Repeater]:
-    """Return the list that holds the functions that repeat calls with this key. It is empty until a call fills it."""
+    """Return the cached functions that repeat calls with this key: a list, which is empty until a call fills it."""
     return []
 
 
 def repeats(call: PreparedCall, args: Sequence[Any]) -> list[Repeater]:
-    """Return a list with one function that repeats `call` on arrays like `args`. The list is empty if there is none.
+    """Return [a function that repeats `call` on arrays like `args`], or [] if the call cannot be repeated.
 
-    There is none for a call on a GPU with arrays of several libraries, because each call must order the libraries' streams.
+    On a GPU, a call on arrays of several libraries cannot be repeated, because each call must order the libraries' streams.
     """
     present = [array for array in args if array is not None]
     if any(arrays.signature(array) is None for array in present):

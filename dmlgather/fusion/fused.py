@@ -89,7 +89,7 @@ class GraphRunner:
         """Return the graph's outputs.
 
         `out`: an array or None for each output; or empty, for new arrays.
-        `named`: True if messages name inputs as the graph does, False if they use the graph's labels.
+        `named`: True if messages show names of inputs, False if they show labels (`IndexGraph.labels`).
         """
         outputs = self._run_fast(inputs, out, device) if stream is None else None
         return self._run_adopted(inputs, out, device, stream, named) if outputs is None else outputs

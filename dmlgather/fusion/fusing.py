@@ -46,9 +46,9 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class IndexView:
-    """An index tensor whose elements are elements of another value, `base`. So a plan can read the indices from `base`.
+    """An index tensor that rearranges elements of another value, `base`. A plan can read these indices from `base` instead.
 
-    `plan`: the plan that would copy the index tensor from `base`, for elements of one byte, because the size does not matter.
+    `plan`: the plan that copies `base` to the index tensor. It has elements of one byte in place of the real size.
     `holds`: the names of the original steps between `base` and the index tensor.
     """
 
@@ -64,7 +64,7 @@ class IndexViews:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """Record the output of `step` if it only rearranges integers. `plan`: the plan of the step."""
+        """If `step` only rearranges integers, record the output as an `IndexView`. `plan`: the plan of the step."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:
@@ -72,9 +72,9 @@ class IndexViews:
                 self._views[step.outputs[0]] = IndexView(source.base, view, (*source.holds, step.name))
 
     def looked_up(self, plan: IndexPlan, name: str) -> tuple[Derivation, CompositionError | None]:
-        """Return a Derivation whose plan reads its indices from the value that `name` rearranges.
+        """Change `plan` so that it reads indices not from `name`, but from the value that `name` rearranges.
 
-        If there is no such plan, the Derivation reads `name` itself, and the second result is the reason. If the index type is
+        If that is impossible, the Derivation reads `name`, and the second result is the reason. If the index type is
         unsigned and all its values are in range, the policy becomes CLAMP, which needs no check.
         """
         source, refusal, dtype = self._view(name), None, self._types[name].dtype
@@ -417,7 +417,7 @@ class _Fusing:
             self._cut(maker, reader, "index of an index", reason)
 
     def _with_data_maker(self, own: Derivation, step: Step) -> Derivation:
-        """Return a plan that also executes the steps that compute the data. If there is none, record a cut; return `own`."""
+        """Return a plan that also executes the steps that compute the data. If there is none, record a `Cut`; return `own`."""
         maker = self._derivations.get(own.data)
         if maker is None:
             return own
@@ -431,7 +431,7 @@ class _Fusing:
         return own
 
     def _composed(self, own: Derivation, maker: Derivation) -> Derivation:
-        """Return one plan that runs `maker`, then `own`. Raises CompositionError if there is none or it moves more bytes."""
+        """Return one plan that runs `maker`, then `own`. Raises CompositionError if that is impossible or moves more bytes."""
         parts = maker.indices if {*own.indices} <= {*maker.indices} else (*maker.indices, *own.indices)
         dtype = self._joined.common_type(parts) if parts else None
         if len(parts) > 1:
@@ -444,7 +444,10 @@ class _Fusing:
         return Derivation(maker.data, parts if plan.lookups else (), plan, self._in_order((*maker.holds, *own.holds)))
 
     def _check_worth(self, parts: Parts, dtype: np.dtype[Any] | None, between: TensorType) -> None:
-        """Raise CompositionError if joining `parts` moves more bytes than writing and reading `between`, which it saves."""
+        """Raise CompositionError if the index tensors `parts` should not be joined.
+
+        Fusing saves writing and reading the value `between`. Joining must not move more bytes than that.
+        """
         saved, cost = 2 * prod(between.shape) * between.dtype.itemsize, self._joined.cost(parts)
         if not self._join:
             why = "and they are not to be joined"
@@ -458,7 +461,7 @@ class _Fusing:
         raise CompositionError(f"the steps look up {shown}, but a plan looks up one index tensor, {why}", "two index tensors")
 
     def _needed_anyway(self, name: str, maker: Derivation, reader: Step) -> tuple[str, str] | None:
-        """Return the code and reason of a cut if `name` must be in memory even if `reader` is fused. Otherwise return None."""
+        """Return the code and reason of a `Cut` if value `name` must be in memory even after fusing. Otherwise return None."""
         label = self._graph.label(name)
         if name in self._kept:
             return "kept", f"{label!r} is to be kept"

@@ -140,8 +140,8 @@ class Launcher:
 def unlaunched(graph: IndexGraph) -> frozenset[str]:
     """Return the names of the steps that need no launch, because the output is a reshape or a bitcast of the whole input.
 
-    A step still needs a launch if without it an output of the graph would share memory with an input, a constant or another
-    output.
+    Outputs of the graph must not share memory with an input, a constant or another output. So some of these steps still need a
+    launch, and are left out.
     """
     owner = {name: name for name in (*graph.inputs, *graph.constants)}
     views = {}
@@ -190,10 +190,7 @@ Action: TypeAlias = Callable[[GraphCall, dict[str, Any]], None]
 
 
 class GraphParts:
-    """The data that all prepared forms of a graph share.
-
-    These are the launcher of each step, the constants, and the step after which each value can be deleted.
-    """
+    """The data that all `PreparedGraph` objects of a graph share: launchers, constants, and when each value can be deleted."""
 
     def __init__(self, graph: IndexGraph) -> None:
         self.graph, self.unlaunched = graph, unlaunched(graph)

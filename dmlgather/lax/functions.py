@@ -92,8 +92,8 @@ def to_directml(
 
     - GATHER, if index vectors have one component and there are no batching dimensions. Trailing
       components with a window as large as the dimension are not counted, because they can only be 0.
-    - GATHER_ELEMENTS, if index vectors have one component, there are batching dimensions, and index vectors have at most one
-      other dimension.
+    - GATHER_ELEMENTS, if index vectors have one component, there are batching dimensions, and at most one other dimension
+      of start_indices is larger than 1.
     - Otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
       batching dimensions to the front, and the output's windows to offset_dims.
     - If a window is larger than one element and smaller than its dimension, a SLICE1 or SLICE before one of these operators. The
@@ -130,11 +130,11 @@ def differences(
 ) -> tuple[Finding, ...]:
     """Return warnings about starts for which the descriptors of `to_directml` give other results than JAX.
 
-    The arguments are those of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
+    Takes the arguments of `to_directml`. EXP201: starts out of bounds in mode "fill". EXP202: negative starts of a signed
     type; DirectML may count them from the end, JAX never does. There are no warnings in the modes "promise_in_bounds" and None,
     for constant starts in bounds, and for a gather that becomes a slice.
 
-    Raises the TypeErrors and ValueErrors of `gather`, and those of `to_directml` for constants.
+    Raises the TypeErrors and ValueErrors of `gather`, and the errors of `to_directml` for constants.
 
     >>> rows = dg.lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     >>> [finding.code for finding in dg.lax.differences(((5, 2), "float32"), ((3, 1), "int32"), rows, (1, 2), mode="fill")]

@@ -39,7 +39,7 @@ def graph_of(links: Sequence[Link], data: TensorType, policy: Policy | None) -> 
 
 
 def _with_remainders(graph: IndexGraph, number: int, link: TakenByMode) -> IndexGraph:
-    """Insert steps that take the indices of step `number` modulo the size of the axis."""
+    """Make step `number` read remainders: insert steps that compute each index modulo the size of the axis."""
     step = graph.steps[number]
     data, indices = step.inputs
     int64_indices, size, remainders = (f"{indices} {suffix}" for suffix in ("as int64", "size", "remainders"))

@@ -50,7 +50,7 @@ CACHED_EXPRESSIONS = 128
 
 
 def _index_differences(problem: Problem, _: None) -> IndexDifferences | None:
-    """Return the texts of finding EXP201, or None without indices."""
+    """Return the texts of finding EXP201, or None if the problem reads no indices."""
     if not problem.lookup_axes:
         return None
     bounds = index_bounds((problem.data.shape[axis] for axis in problem.lookup_axes), problem.tensors[1].dtype.kind == "i")
@@ -114,7 +114,7 @@ class IndexExpression:
     """
 
     def __init__(self, links: tuple[Link, ...] = (), plain: tuple[Any, ...] = ()) -> None:
-        """Make an expression of steps. `plain`: in place of `links`, the entries of a single step, which are parsed later."""
+        """Make an expression of the steps `links`, or of one step with the entries `plain`, which are parsed later."""
         self._parsed, self._plain = links, plain
 
     @property
@@ -376,7 +376,7 @@ class IndexExpression:
         return resolve_policy(out_of_bounds, OutOfBounds.RAISE, data.dtype)
 
     def _fast_call(self, x: Any, out: Any) -> Any:
-        """Run a single step of plain entries with a cached prepared call. Return None if the call cannot be run in this way."""
+        """Run a single step of plain entries (`is_plain`) by a cached prepared call. Return None if this is impossible."""
         keyed = call_key(self._plain, x, out)
         if keyed is None:
             return None

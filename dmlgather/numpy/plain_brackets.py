@@ -85,7 +85,7 @@ def call_key(items: Sequence[Any], x: Any, out: Any) -> tuple[Hashable, list[Any
 def prepare(problem: Callable[[TensorType], Problem], call_arrays: Sequence[Any]) -> PreparedCall | None:
     """Return the prepared call for the arrays that `call_key` returned.
 
-    Return None for a call that `IndexExpression` must run without a prepared call, or that has an error.
+    Returns None if the call is invalid, or if it needs the general code of `IndexExpression`.
     """
     try:
         adopted = [adopt(array) for array in call_arrays if array is not None]

@@ -160,7 +160,7 @@ def _integers(node: ParsedNode, name: str, values: Any, *, scalar: bool = False)
 
 
 def _axes(node: ParsedNode, values: Sequence[int], rank: int, array: str) -> set[int]:
-    """Return axes counted from the front. `array`: the array's name, for messages."""
+    """Return axes as numbers of 0 or more: -1 becomes rank - 1. `array`: the array's name, for messages."""
     for number, value in enumerate(values):
         if value < 0 and node.version.since < 11:
             raise ValueError(f"axes[{number}] is {value}, but {node.version} takes no negative axes; they came with opset 11")

@@ -54,10 +54,10 @@ class PreparedModel(onnx.backend.base.BackendRep):
         """Run the model. Return a named tuple of its outputs.
 
         `inputs`: a list of arrays in the order of the model's inputs, or a dict of arrays by name. Inputs that are also
-        initializers have a default value. A dict may leave out any of them; a list leaves out all of them or none. Arrays are
-        NumPy's or CuPy's, or have `__dlpack__`. The outputs have the array type of the first input, and share no memory with
-        the inputs. If the device is a GPU, inputs are copied to the GPU. The starts, ends, axes and steps of Slice are then
-        copied back to the host.
+        initializers have a default value. A dict may leave out any of these inputs; a list must have all of them or none.
+        Arrays are NumPy's or CuPy's, or have `__dlpack__`. The outputs have the array type of the first input, and share no
+        memory with the inputs. If the device is a GPU, inputs are copied to the GPU. The starts, ends, axes and steps of Slice
+        are then copied back to the host.
 
         Raises TypeError and ValueError for inputs that contradict the model or break a rule of an operator. Raises IndexError
         for an index out of range. Errors of an operator name its node.

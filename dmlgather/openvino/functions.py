@@ -29,8 +29,8 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
     def to_directml(self, *args: Any, level: str | FeatureLevel = "6_4", **kwargs: Any) -> OperatorDesc | Descriptors | Report:
         """Return the DirectML descriptor of a call, or a report of why it has none.
 
-        The arguments are those of the call, without `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or
-        a pair (shape, dtype), can replace an array. `level`: DirectML's feature level, such as "6_4".
+        Takes the arguments of the call, except `out`, `out_of_bounds` and `device`. Anything with `shape` and `dtype`, or a
+        pair (shape, dtype), can replace an array. `level`: DirectML's feature level, such as "6_4".
 
         Returns one descriptor, or a tuple of descriptors in the order of execution. If the level cannot express the call,
         returns a Report: its findings name the limit of the level, or a broken rule of the operation. `docs/expressing.md`
@@ -51,7 +51,7 @@ class DescribedFunction(EagerFunction[P], Generic[P]):
     def differences(self, *args: Any, **kwargs: Any) -> tuple[Finding, ...]:
         """Return warnings about indices for which the descriptors of `to_directml` give other results than OpenVINO.
 
-        The arguments are those of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
+        Takes the arguments of `to_directml`. Only Gather has warnings, EXP201 and EXP202. In the other operations, an index
         out of range is an error, or there are no indices.
 
         Raises TypeError and ValueError like a call of the function.
@@ -299,7 +299,7 @@ def to_directml(
 def differences(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, version: int = 8) -> tuple[Finding, ...]:
     """Return warnings about indices for which DirectML gives other results than OpenVINO: `gather.differences`.
 
-    The arguments are those of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the
+    Takes the arguments of `to_directml`. EXP201: for an index out of range, OpenVINO gives 0, and DirectML gives the
     nearest element. EXP202: in versions 1 and 7 of OpenVINO's Gather, a negative index of a signed type is out of range. From
     level 3_0 on, DirectML counts it from the end. To get 0 for these indices, compare them with the first and the last valid
     index, and select 0 in the output (ELEMENT_WISE_IF).

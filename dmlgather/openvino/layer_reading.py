@@ -113,10 +113,9 @@ def _integer(element: Element, name: str) -> int:
 
 
 def _number(text: str, label: str, line: int | None, expected: str = "a number of 0 or more", *, signed: bool = False) -> int:
-    """Return the integer that a text states.
+    """Return the integer in a text. Raises IRError for any other text, and for a negative integer unless `signed` is True.
 
-    `label`, `line`, `expected`: what the text is, where it is, and what is expected, for the error message. Raises IRError if
-    the text is no such integer.
+    `label`: the name of the text in the message. `line`: the line number. `expected`: the description of a valid text.
     """
     if not re.fullmatch(r"-?[0-9]{1,19}" if signed else r"[0-9]{1,19}", text.strip()):
         raise IRError(f"{label} is {printable(text[:40])!r}, expected {expected}", line)

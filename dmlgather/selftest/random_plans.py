@@ -87,8 +87,7 @@ def random_plan(
 def random_runs(rng: random.Random, *, longest: int = 400, packed: bool = False, **fixed: Any) -> IndexPlan:
     """Return a random plan that copies up to 8 contiguous runs of 20 to `longest` elements each.
 
-    `packed`: True if the runs follow one another in the output. `fixed`: arguments of `random_plan`, which draws one element
-    for each run.
+    `packed`: True if the runs follow one another in the output. `fixed`: properties of the plan, as for `random_plan`.
     """
     runs = random_plan(rng, elements=8, **fixed)
     size = rng.randint(20, longest)
@@ -218,7 +217,10 @@ def _address_range(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, i
 
 
 def unwritable_fill(plan: IndexPlan, alignment: int) -> bool:
-    """Return True if a fill value cannot be written by stores of `alignment` bytes that all write the same bytes."""
+    """Return True if stores of `alignment` bytes cannot write the fill value, because all stores write the same bytes.
+
+    Example: stores of 2 bytes can write the bytes 1 2 1 2, but not 1 2 3 4.
+    """
     return plan.fill[:alignment] * (plan.element_bytes // alignment) != plan.fill if plan.element_bytes > alignment else False
 
 
@@ -318,7 +320,7 @@ def _permutation(size: int, rng: random.Random) -> IndexPlan:
 def _contiguous_boxes(variant: Variant, rng: random.Random) -> IndexPlan:
     """Return a plan for a stretch kernel, which moves boxes that are contiguous in the output.
 
-    The plan permutes the dimensions of each box. Boxes start at multiples of the kernel's load width in the input, and of its
+    The plan permutes the dimensions of each box. Boxes start at multiples of the kernel's load width in the input, and of the
     store width in the output. Mostly, all boxes start at the same offset in a sector of the output.
     """
     size, max_elements = variant.element_bytes, min(variant.tile_bytes, 3000) // variant.element_bytes
@@ -435,8 +437,8 @@ def _staged_gather(variant: Variant, rng: random.Random) -> IndexPlan:
 def _long_row(size: int, rng: random.Random) -> tuple[int, int]:
     """Return the number of input elements and of output columns of a long row.
 
-    The row has about 48 KB, or the output has more columns than a block of the other staged kernels can copy. With elements of
-    1 or 2 bytes, the row may also have about 2^16 elements, the limit up to which kernels store positions in 2 bytes.
+    Either the row has about 48 KB, or the output has more columns than a block of the other staged kernels can copy. With
+    elements of 1 or 2 bytes, the row may also have about 2^16 elements: up to this limit, kernels store positions in 2 bytes.
     """
     if size <= 2 and rng.random() < 0.4:
         more, columns = rng.choice(((rng.randint(-20, 500), 18_000), (36_000 // size, 7000)))

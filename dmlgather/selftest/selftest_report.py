@@ -220,7 +220,7 @@ class SelfTestReport(Record):
         return 0 if self.equal else 1
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the report as text. If a trial has failed, lines about the first one come before `line`."""
+        """Yield the lines of the report as text: the first failed trial, if there is one, and then `line`."""
         if self.first_failed is not None:
             yield from _failure_lines(self.first_failed, self.kind)
         if self.ended_early is not None:

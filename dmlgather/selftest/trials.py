@@ -74,7 +74,7 @@ MAX_BUFFER_BYTES = 2**26
 class Trial:
     """A random plan with its buffers (input, indices, output), and the correct result, as the reference backend computes it.
 
-    `kernel`: the CUDA kernel that the plan was drawn for, or None. CUDA chooses it if `multiprocessors` is 0.
+    `kernel`: the CUDA kernel that the plan was drawn for, or None. A `CudaProgram` for 0 multiprocessors uses this kernel.
     `alignment`: the alignment of input and output, in bytes.
     `first_bad`: the smallest offset of a bad index, if the plan is a RAISE plan and has one.
     `expected`: the correct output buffer; None if there is a bad index.
@@ -111,7 +111,7 @@ class Trial:
 
 
 def draw_trial(seed: int, number: int) -> Trial:
-    """Return trial `number` of the self-test with this seed. The two determine the trial completely."""
+    """Return trial `number` of the self-test with this seed. Equal arguments give equal trials."""
     rng = seeded_rng(seed, number)
     kernel = VARIANTS[number // 2 % len(VARIANTS)] if number % 2 == 0 else None
     plan, alignment = _free_plan(rng, number) if kernel is None else plan_for(kernel, rng)
@@ -124,7 +124,7 @@ def seeded_rng(*seed: object) -> random.Random:
 
 
 def _free_plan(rng: random.Random, number: int) -> tuple[IndexPlan, int]:
-    """Return a random plan that is not drawn for a certain kernel, and an alignment in bytes for its buffers."""
+    """Return a random plan for no particular kernel, and an alignment in bytes for its buffers."""
     if number % LARGE_PERIOD == LARGE_PERIOD - 1:
         plan = _large_plan(rng)
     else:
@@ -147,7 +147,7 @@ def _guarded_buffers(
 ) -> tuple[GuardedBytes, GuardedBytes, GuardedBytes]:
     """Put the buffers of a plan between guard bands.
 
-    One of input and output, drawn at random, has an address that is a multiple of `alignment` and not of twice `alignment`.
+    Input and output are aligned to `alignment` bytes. One of them, at random, is not aligned to twice as many bytes.
     """
     exact, other = alignment * rng.randrange(1, 16, 2) % 16, alignment * rng.randrange(16) % 16
     in_misalignment, out_misalignment = rng.sample((exact, other), 2)
@@ -186,7 +186,7 @@ class PreparedRun:
 class DeviceUnderTest(ABC):
     """A tested device, such as "cpu" or "cuda:1".
 
-    `kind`: the name for a part of the device: "kernel" on a GPU, "loop" on the CPU.
+    `kind`: the word for one of `parts` in reports: "kernel" on a GPU, "loop" on the CPU.
     `parts`: all kernels or loops that are known before the test. The report lists those that no trial has run.
     """
 

@@ -111,9 +111,9 @@ def _follows_rule(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 
 def schemas(name: str, function: TorchFunction[Any]) -> Iterator[str]:
-    """Yield the schemas that declare a function as a PyTorch operator, one per combination of parameter types.
+    """Yield the schemas of a PyTorch operator: one overload for each combination of parameter types.
 
-    The types are part of an overload's name, such as "split.int" and "split.Sequence".
+    Names of overloads contain the types, such as "split.int" and "split.Sequence".
     """
     parameters = dict(inspect.signature(function).parameters)
     returned = "Tensor" if parameters.pop("out", None) else "Tensor[]"

@@ -232,7 +232,7 @@ class _TorchCall:
             raise getattr(problem, "bad_index", IndexError)(str(error)) from None
 
     def _check_out(self, out: Any, output: TensorType) -> None:
-        """Check that `out` can receive a result. Like PyTorch, resize an empty tensor and raise RuntimeError."""
+        """Like PyTorch, resize `out` if it is empty, and raise RuntimeError if it cannot receive the result."""
         first = self._taken[0]
         if torch_tensors.is_torch(out):
             torch_tensors.check_written(out)

@@ -26,7 +26,7 @@ BoundCall = Callable[[], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The arrays of one call. They hold bytes, or Python references, whose counts NumPy must update."""
+    """The arrays of one call. They hold bytes or Python objects. NumPy copies Python objects as such, to count references."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
@@ -42,7 +42,7 @@ class Recipe:
     """One way to execute a plan by NumPy.
 
     `why`: the reason to choose it, as `explain` prints it. `when`: function that returns True if it can execute a plan.
-    `bind`: function that makes the call. Both functions take the plan, and the largest number of units in a block.
+    `bind`: function that prepares a call on buffers. Both functions take the plan, and the largest number of units in a block.
     """
 
     name: str

@@ -22,7 +22,7 @@ WORDS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """A canonical plan, expressed as a copy of *units*: pieces of bytes that NumPy moves as one item.
+    """A canonical plan that copies *units* instead of elements. A unit is a number of bytes that NumPy copies as one item.
 
     Strides, offsets, `unit` and each lookup's `in_stride` are in bytes.
     `shape`: the number of units along each dimension. There is at least one dimension.
@@ -99,7 +99,7 @@ class Geometry:
 
     @cached_property
     def pitch(self) -> int:
-        """The distance in bytes between possible addresses of a unit in the input.
+        """The distance in bytes between neighbouring addresses at which a unit can begin in the input.
 
         It is less than `unit` if units can overlap, as in sliding windows.
         """
@@ -112,7 +112,7 @@ class Geometry:
 
     @cached_property
     def still(self) -> int:
-        """The number of leading dimensions that contain all dimensions along which an index changes."""
+        """The number of dimensions up to the last one along which an index changes."""
         return max((axis + 1 for axis in range(self.rank) if self.moves(axis)), default=0)
 
     @cached_property

@@ -64,7 +64,7 @@ class Resolved:
 class LookedUp:
     """A lookup and its index buffer.
 
-    `shape`: the sizes of the leading dimensions. The index does not change along any other dimension.
+    `shape`: the sizes of the leading dimensions. These include all dimensions along which the index changes.
     """
 
     def __init__(self, lookup: Lookup, shape: tuple[int, ...], policy: OutOfBounds, indices: NDArray[Any]) -> None:
@@ -120,10 +120,7 @@ class LookedUp:
 
 
 class Addresses:
-    """The address in the input from which each unit is copied.
-
-    An address is a number of steps of `pitch` bytes, counted from byte `origin` on.
-    """
+    """The address in the input from which each unit is copied. Address n means byte `origin` + n · `pitch`."""
 
     def __init__(self, geometry: Geometry, dims: int, indices: NDArray[Any] | None, origin: int, pitch: int) -> None:
         assert indices is not None

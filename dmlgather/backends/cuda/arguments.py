@@ -130,7 +130,7 @@ class Dimension(NamedTuple):
     def pack_for_table(self, last: int = 0) -> bytes:
         """Return the C struct `TableDimension`.
 
-        `last`: a bit that the last tile along this dimension sets in the number of its form (see `Tiling.forms`), or 0.
+        `last`: the bit of this dimension in positions of `Tiling.forms`, or 0. It is set for the last tile along the dimension.
         """
         return _TABLE_DIMENSION.pack(self.size, *magic(self.size), last, self.out_step, self.in_step)
 

@@ -30,7 +30,7 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """Record an event after a launch, which tells when the memory is free again.
+        """After a launch, record an event. When the event is done, the memory is free again.
 
         In a graph capture, keep the memory forever instead, because the graph may run at any time.
         """
@@ -46,7 +46,7 @@ class BadWord:
 class BadWords:
     """The `BadWord` objects of one program: one for each of the `WORDS` most recently used streams.
 
-    Another stream gets a word's memory as soon as its last launch has run and the outcome of this launch is deleted. So a few
+    Another stream gets a word's memory as soon as the last launch with this word has run and its outcome is deleted. So a few
     words are enough for any number of streams, and no call waits for the GPU.
     """
 
@@ -63,7 +63,7 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """Return the stream's word, or None if the stream has none, because more recent streams use them all."""
+        """Return the stream's word. Return None if other streams have used all words more recently."""
         with self._lock:
             return self._of.get(_key(stream))
 

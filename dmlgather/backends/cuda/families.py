@@ -114,7 +114,7 @@ def _elements(work: Work, target: LaunchTarget) -> Launch | None:
 def _threads(work: Work, target: LaunchTarget, variants: tuple[Variant, Variant]) -> Launch | None:
     """Return the launch of a kernel whose threads move elements one by one, or None if no kernel fits.
 
-    `variants`: the kernel for indices that change from one element of a thread to the next, then the kernel for other indices.
+    `variants`: two kernels. The first resolves indices for each element; the second resolves them once per thread.
     """
     form = launch_form(work, (variants[False].unroll, variants[True].unroll), target.multiprocessors)
     if not all(dim.fits() for dim in form.dimensions):

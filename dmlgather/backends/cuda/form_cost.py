@@ -97,9 +97,9 @@ def _alike(form: LaunchForm) -> bool:
 def _neighbours(form: LaunchForm, unit: int, among: int, walk: list[tuple[int, int]]) -> int:
     """Return a lower bound of the number of different sectors (or lines) that neighbouring threads read.
 
-    It counts threads only as long as any two of them read addresses at least `unit` bytes apart.
+    Threads are counted only as long as all addresses are at least `unit` bytes apart.
     `unit`: the bytes of a sector or line. `among`: the number of threads to consider.
-    `walk`: (step in bytes, size) of the elements of one thread, which must be as far apart, too.
+    `walk`: the elements of one thread, as pairs (step in bytes, size).
     """
     threads, moves = 1, walk
     for dim in form.dimensions:
@@ -128,11 +128,13 @@ def _issued(start: float, elements: int, resolved: int) -> float:
 
 
 def _block(work: Work, form: LaunchForm) -> tuple[NDArray[Any], list[bool], NDArray[np.bool] | None]:
-    """Return the addresses that the threads of the block in the middle of the grid access first, and two facts about them.
+    """Return the first address that each thread accesses, for the block in the middle of the grid.
 
-    Returns three values: the addresses, with a row for the output, the input and each lookup; for each row, True if its
-    addresses are monotonic; and for each thread, True if it walks. The third value is None if all of them walk, or if no thread
-    of the launch does.
+    Returns three values:
+
+    - the addresses: one row for the output, one for the input, and one for each lookup;
+    - for each row, True if the addresses are monotonic;
+    - for each thread, True if it walks; None if all threads of the block walk, or if no thread of the launch does.
     """
     first = form.threads // 2 // BLOCK * BLOCK
     most = min(BLOCK, form.threads - first) - 1
@@ -218,7 +220,7 @@ def _changes(places: NDArray[Any]) -> NDArray[Any]:
 
 
 def _in_requests(changes: NDArray[Any], unit: NDArray[Any]) -> int:
-    """Return the number of sectors (or lines) that the warps of a block touch, counted for each warp.
+    """Return the number of sectors (or lines) that a block touches. A sector counts once for each warp that touches it.
 
     `changes`: each address XOR the previous one (`_changes`), for ordered addresses. `unit`: the bytes of a sector or line.
     """

@@ -53,13 +53,13 @@ class Launch(NamedTuple):
     box: tuple[int, ...] = ()
 
     def with_input(self, element: bytes) -> Launch:
-        """Return a launch that reads its input, the bytes `element`, from the end of the table."""
+        """Append the bytes `element` to the table, and return a launch that reads them as the input."""
         at = -(-len(self.table) // 16) * 16
         return self._replace(table=self.table.ljust(at, b"\0") + element, input_in_table=at)
 
 
 def launchable(threads: int) -> bool:
-    """Return True if one launch can have this many threads. For kernels that count blocks, pass the number of blocks."""
+    """Return True if one launch can number this many threads, runs or tiles."""
     return threads <= MAX_THREADS
 
 

@@ -28,8 +28,8 @@ class LaunchForm(NamedTuple):
 
     `dimensions`: the dimensions of the threads, fastest first.
     `walked`: the size of the walked dimension, and the steps in bytes from one element of a thread to the next.
-    `chunk`: the position in `dimensions` of the dimension that numbers the chunks of the walked dimension.
-    `full`: the number of chunk coordinates whose threads walk. Any other thread moves one element.
+    `chunk`: the position of the walked dimension in `dimensions`. Along it, thread i moves elements i, i + `full`, ….
+    `full`: the number of threads along this dimension that walk. Every other thread moves one element.
     `invariant`: True if all elements of a thread have the same indices.
     `moved`: the number of elements that a walking thread moves.
     """
@@ -72,7 +72,7 @@ _last = _Last()
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
     """Return the cheapest launch form for `work` that has enough threads for the GPU.
 
-    `unroll`: the number of elements per walking thread: first if indices change from one to the next, then if they do not.
+    `unroll`: two numbers of elements per walking thread: for different indices per element, and for the same indices.
     """
     form = cheap_form(work, unroll, multiprocessors, inf)
     assert form is not None, "every form costs less than infinity"

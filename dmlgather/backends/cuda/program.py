@@ -233,7 +233,7 @@ class _OwnWord:
 
 
 class BoundLaunch:
-    """Function that launches a RAISE plan on fixed addresses. It prepares argument blocks only when it meets a new word."""
+    """Function that launches a RAISE plan on fixed addresses. It prepares new argument blocks only for a new `BadWord`."""
 
     def __init__(self, program: CudaProgram, pointers: tuple[int, int, int], keep: Any) -> None:
         self._program, self._pointers, self._keep = program, pointers, keep

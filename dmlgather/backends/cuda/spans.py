@@ -54,7 +54,7 @@ def span_launch(work: Work, target: LaunchTarget) -> Launch | None:
 
 
 def too_long(work: Work) -> bool:
-    """Return True if `work` is one contiguous run with more bytes than a span kernel can copy. It must be split."""
+    """Return True if `work` is one contiguous run that is too long for a span kernel. The caller must split such work."""
     run, size = work.dims[0], work.element_bytes
     one = len(work.dims) == 1 and (run.in_step, run.out_step) == (size, size) and not any(run.index_steps)
     return one and size <= WIDEST and run.size * size > LONGEST

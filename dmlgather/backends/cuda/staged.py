@@ -52,7 +52,7 @@ class RowGather:
         return self.columns * self.index_bytes
 
     def direct(self, multiprocessors: int) -> float:
-        """Return the cost if elements are read directly from device memory. Each thread then moves a column of several rows."""
+        """Return the cost without staging. Each thread reads one column of up to 8 rows directly from device memory."""
         enough = self.rows * self.columns / max(1, multiprocessors * THREADS_PER_MULTIPROCESSOR)
         moved = next((count for count in (8, 4) if count <= enough and count * self.element_bytes <= 32), 1)
         block, warp = min(self.columns, BLOCK), min(self.columns, WARP)
@@ -86,7 +86,7 @@ class RowGather:
         return self._staged(parts, self._all_index_bytes / rows, instructions, place_bytes)
 
     def _staged(self, parts: int, index_bytes: float, instructions: float, place_bytes: int = 0) -> float:
-        """Return the cost of a row that each of `parts` blocks copies to shared memory.
+        """Return the cost per row of a kernel in which each of `parts` blocks copies the whole row to shared memory.
 
         `index_bytes`: the bytes of indices to load per row. `place_bytes`: the bytes of a position in shared memory, or 0.
         """
@@ -198,9 +198,9 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
     """Yield forms for the kernels for long rows, in which a block moves one row at a time.
 
-    Yields nothing if the other staged kernels already copy each row to shared memory only once. The positions of a block's
-    columns are in shared memory, so only one block fits on a multiprocessor. There are at most as many blocks as
-    multiprocessors, because every block resolves its indices anew.
+    Shared memory also holds the positions of the columns, so only one block fits on a multiprocessor. More blocks than
+    multiprocessors would only resolve the same indices again. Yields nothing if another staged kernel copies each row to shared
+    memory only once.
     """
     size, slot = work.element_bytes, _slot_bytes(work, gather.row_bytes)
     place = 2 if (slot - VECTOR) // size < NARROW_PLACES else 4
@@ -221,7 +221,7 @@ def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[
 
 
 def _along_rows(work: Work, target: LaunchTarget) -> bool:
-    """Return True if every row of the input is gathered by the same indices into an output row."""
+    """Return True if the same indices gather every input row into one row of the output."""
     if len(work.lookups) != 1 or work.index_bytes < 4 or work.element_bytes >= VECTOR or target.alignment < VECTOR:
         return False
     inner, lookup = work.dims[0], work.lookups[0]
@@ -236,7 +236,7 @@ def _variant(work: Work, kind: KernelKind) -> Variant:
 
 
 def _slot_bytes(work: Work, row_bytes: int) -> int:
-    """Return the bytes of shared memory for one row, rounded up to 16-byte vectors, and a vector of fill values."""
+    """Return the bytes of shared memory for one row: the 16-byte vectors that contain it, and a vector of fill values."""
     aligned = not any(at % VECTOR for at in (work.in_offset, *(dim.in_step for dim in work.dims)))
     most_bytes = row_bytes if aligned else VECTOR - work.element_bytes + row_bytes
     return -(-most_bytes // VECTOR) * VECTOR + VECTOR

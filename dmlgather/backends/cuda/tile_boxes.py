@@ -52,8 +52,7 @@ class Side(NamedTuple):
     def spread(self, sizes: Sizes, apart: int = -1) -> tuple[int, float]:
         """Return the bytes of a run, and how often each byte is moved on average.
 
-        Unlike `run`, it counts elements with overlapping addresses, such as sliding windows, as one run. A run does not extend
-        along dimension `apart`.
+        Unlike in `run`, a run may contain elements that overlap, as in sliding windows. No run extends along dimension `apart`.
         """
         length = moved = self.element_bytes
         for axis, step in self.moves:
@@ -64,7 +63,7 @@ class Side(NamedTuple):
         return length, moved / length
 
     def growing(self, sizes: Sequence[int], whole: Sizes) -> tuple[int, int]:
-        """Return the bytes of a box's run, and the dimension along which a larger box would have longer runs, or -1 for none.
+        """Return the bytes of a box's run, and the dimension to enlarge for longer runs. The dimension is -1 if there is none.
 
         Unlike in `run`, a run may have gaps, each smaller than a sector.
         `sizes`: the sizes of the box. `whole`: the sizes of the work.
@@ -92,7 +91,7 @@ class Side(NamedTuple):
         """Return the largest number of bytes that divides the lengths and addresses of all runs of all boxes.
 
         `forms`: the different sizes of boxes, whole boxes first. `cut`: the dimensions along which there are several boxes.
-        `starts`: True if a box's address is its lowest one, False if it is the address of its first element.
+        `starts`: True to include the lowest address of each box, not only the address of the first element.
         """
         length, along = self.run(forms[0])
         numbers = [self.offset, length, *[self.run(sizes)[0] for sizes in forms[1:]]]
@@ -147,7 +146,7 @@ def boxes(whole: Sizes, sides: tuple[Side, Side], most: int) -> Iterable[Sizes]:
 def _even_box(whole: Sizes, sides: tuple[Side, Side], sectors: Sequence[int], most: int) -> Sizes:
     """Return a box that has runs of about the same length in the input and in the output.
 
-    `sectors`: for each dimension, the number of elements that fill whole sectors in input and output, or 0 to keep it whole.
+    `sectors`: for each dimension, the number of elements that fill whole sectors in input and output; 0 for no cut.
     `most`: the largest number of elements of the box.
     """
     sizes, elements = [1] * len(whole), 1

@@ -109,11 +109,11 @@ class Tiling(NamedTuple):
     `sides`: the strides of the input, then the strides of the output.
     `sizes`: the sizes of a whole box. Boxes at the end of a dimension may be smaller.
     `cut`: the dimensions along which there are several boxes.
-    `ragged`: the dimensions among these along which the last box is smaller.
+    `ragged`: the dimensions of `cut` along which the last box is smaller.
     `forms`: the different sizes of boxes, whole boxes first. Bit n of the position in `forms` is set if a box is the last one
     along dimension `ragged[n]`. Example: `forms[2]` is for the boxes that are last along `ragged[1]` only.
     `tiles`: the number of boxes.
-    `aligned`: a number of bytes that divides the lengths and addresses of all runs: one for the input, one for the output.
+    `aligned`: a number for the input and one for the output. It divides the lengths and addresses in bytes of all runs.
     """
 
     work: Work

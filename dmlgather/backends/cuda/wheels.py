@@ -77,8 +77,8 @@ def advice(driver: Driver, number: int | None = None) -> str:
 def advised(driver: Driver, number: int | None = None) -> str:
     """Return dmlgather's extra that installs the right CuPy.
 
-    This is the installed one if it supports the GPUs, or else the newest that does. `number`: the only GPU to support; None for
-    all GPUs.
+    If the installed CuPy supports the GPUs, return its extra. Otherwise, return the extra of the newest CuPy that does.
+    `number`: the only GPU to support; None for all GPUs.
     """
     return _advised(driver, number).extra
 

@@ -17,8 +17,8 @@ COUNTABLE = 2**63
 class Work(NamedTuple):
     """The elements that one or more launches must move: a canonical plan or a part of it. Steps and offsets are in bytes.
 
-    `lookups`: the plan's lookups. The field `walk` of each is 0 until a launch form is chosen.
-    `in_bytes`: the size of the input. No index leads to a read after its end.
+    `lookups`: the plan's lookups. `LookupBytes.walk` is still 0; `arguments_of` sets it.
+    `in_bytes`: the size of the input. Kernels read nothing beyond it, whatever the indices are.
     """
 
     dims: tuple[Dimension, ...]

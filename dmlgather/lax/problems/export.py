@@ -63,7 +63,7 @@ class _GatherDims:
     A dimension that several tensors share is a tuple with one Dim per tensor.
 
     - `batches`: the batching dimensions of operand, start_indices and output, by dimension of operand.
-    - `positions`: all other dimensions of start_indices except the last, with the output's dimensions for them.
+    - `positions`: all other dimensions of start_indices except the last, and the corresponding dimensions of the output.
     - `windows`: the window's dimensions in operand and output, by dimension of operand.
     - `indexed`: the dimensions of operand that are indexed by index vectors.
 

@@ -126,7 +126,7 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return True for an integer type. NumPy's kind does not tell, because it is "V" for int4 and others of ml_dtypes."""
+    """Return True for an integer type. The name decides, because the `kind` of ml_dtypes.int4 is "V" in NumPy."""
     return dtype.name.startswith(("int", "uint"))
 
 
@@ -160,8 +160,8 @@ def check_shapes(
     """Check the rules for shapes, dimension numbers and slice sizes, in the same order as JAX.
 
     Raises TypeError if a rule is broken. Two rules are stricter than JAX's checks. First, the slice size of a batching
-    dimension must be 1. JAX also allows 0, but its results then depend on the backend. Second, some slice sizes are refused
-    here that only JAX's compiler refuses.
+    dimension must be 1. JAX also allows 0, but its results then depend on the backend. Second, this function refuses
+    some slice sizes that JAX refuses only when it compiles the call.
     """
     if not indices:
         _refuse("start_indices has rank 0", "rank 1 or more, index vectors along its last dimension")

@@ -170,7 +170,7 @@ class Brackets:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """The index arrays of entries that are no placeholders."""
+        """The index arrays of the step. Placeholders are left out."""
         return tuple(array for entry in self.entries for array in entry.arrays or ())
 
     def indices(self, arrays: Sequence[Any]) -> Any:
@@ -238,7 +238,7 @@ class TakenByMode(TakenAlong):
         return self.clipped(data)
 
     def clipped(self, data: TensorType) -> Problem:
-        """Return a problem that clips indices to 0 … size - 1. In mode "wrap", its indices are the remainders, as int64."""
+        """Return a problem that clips indices to 0 … size - 1. In mode "wrap", pass the remainders as int64 indices."""
         assert isinstance(self.indices_entry.entry, TensorType)
         axis = check_axis("axis", self.axis, data.rank, "data")
         entry = self.indices_entry.entry
@@ -306,7 +306,10 @@ class Reshaped:
 
 
 def unpacked(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the integers passed to a method such as transpose, as several arguments or as one sequence. None stays None."""
+    """Return the integers in `args`, which are several arguments or one sequence: (1, 0) and ((1, 0),) give (1, 0).
+
+    A single None gives None.
+    """
     if len(args) > 1:
         return args
     (only,) = args
@@ -322,7 +325,7 @@ Link = Brackets | TakenAlong | Transposed | Reshaped
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The steps of an expression without index arrays, as a cache key. Unlike the steps, it distinguishes 1 from 1.0.
+    """A cache key for an expression: the steps, without index arrays. Unlike the steps, a key distinguishes 1 from 1.0.
 
     The key is not hashable if a slice's bound, an axis or a size is not hashable.
     """

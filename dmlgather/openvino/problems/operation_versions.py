@@ -68,7 +68,7 @@ class OperationVersion:
 
     @property
     def arrays(self) -> tuple[str, ...]:
-        """The names of the inputs of which a problem knows only shape and type, not the values."""
+        """The names of the inputs whose values a problem does not have: data, and indices if there are any."""
         return tuple(name for name in self.inputs if name not in self.bounds)
 
     def __str__(self) -> str:

@@ -73,9 +73,9 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
 
 
 def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
-    """Return a dimension counted from the front. Raise IndexError if it is out of range.
+    """Return a dimension as a number of 0 or more: -1 becomes rank - 1. Raise IndexError if it is out of range.
 
-    `scalar`: True treats rank 0 like rank 1. False raises IndexError for it.
+    `scalar`: True treats rank 0 like rank 1. False raises IndexError for rank 0.
     """
     dim = integer(name, value)
     if not rank and not scalar:
@@ -87,7 +87,7 @@ def dim_of(name: str, value: Any, rank: int, *, scalar: bool = True) -> int:
 
 
 def dims_of(values: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return dimensions counted from the front.
+    """Return dimensions as numbers of 0 or more: -1 becomes rank - 1.
 
     Raise IndexError if a dimension is out of range, RuntimeError if a dimension is repeated.
     """
