@@ -51,8 +51,8 @@ def check_model(
     `provider`: a program that runs models on DirectML. The result then predicts what it does with each node.
     `given`: numbers for unknown sizes, by name. They affect only the result's `calls`.
 
-    An invalid file gives a result with one problem and nothing else. ValueError for an unknown level or provider, or a level
-    too low for the provider.
+    An invalid file gives a result with one problem and nothing else. Raise ValueError for an unknown level or provider, or a
+    level too low for the provider.
     """
     level = FeatureLevel.parse(level)
     if provider is not None:

@@ -119,7 +119,7 @@ class DirectMLForm(Record):
     """The DirectML operators, in execution order: "SLICE1"."""
 
     types: dict[str, str] = Field({})
-    """Data types in the descriptors that differ from those in the model, by role: {"indices": "UINT32"}. The caller converts
+    """Data types in the descriptors that differ from the model's types, by role: {"indices": "UINT32"}. The caller converts
     indices to this type. Data keeps its bits.
     """
 
@@ -204,7 +204,7 @@ class ProviderNode(Record):
 
 
 class ProviderSummary(Record):
-    """Counts of the judged nodes in a model, by what the provider does with them. `parts` counts parts of the graph instead."""
+    """Counts of the judged nodes in a model, by what the provider does with them, and the number of parts of the graph."""
 
     provider: Provider
     """The provider."""
@@ -361,7 +361,7 @@ class CheckedNode(Record):
 
 @dataclass(frozen=True, eq=False)
 class KnownCall:
-    """A node's operator with inputs of known types and sizes. `values`: inputs known before the run, by role."""
+    """A node's operator with inputs of known types and sizes. `values`: input elements known before the run, by role."""
 
     problem: Problem
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)

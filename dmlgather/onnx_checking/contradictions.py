@@ -54,12 +54,12 @@ def same_type(declared: PartialType, inferred: PartialType) -> bool:
 
 
 def numbers_may_be(declared: Size, inferred: Size) -> bool:
-    """Return False if the sizes are different numbers."""
+    """Return True if the sizes may be equal: they are the same number, or one is not a number."""
     return not isinstance(declared, int) or not isinstance(inferred, int) or declared == inferred
 
 
 def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
-    """Return a type without the facts that the inferred type does not confirm. Names of sizes stay."""
+    """Keep only the facts of a type that the inferred type confirms. Names of sizes stay."""
     if type_.kind is not None or type_.excessive:
         return type_ if inferred.kind == type_.kind else NOTHING
     dtype = None if inferred.dtype is None else type_.dtype

@@ -34,7 +34,7 @@ def shape_of(node: ModelNode, role: str, value: NodeValue) -> Named | None:
 
 
 def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
-    """Return a node's sizes, and what the operator requires of them. TypeError or ValueError for an ill-formed node."""
+    """Return a node's sizes, and the operator's rules for them. Raise TypeError or ValueError for an ill-formed node."""
     shapes = {role: shape for role, value in node.arrays.items() if (shape := shape_of(node, role, value)) is not None}
     axes = tuple(_sliced_axes(node, shapes["data"])) if node.proto.op_type == "Slice" and "data" in shapes else ()
     units = _block_units(node, shapes.get("data", ()))
@@ -42,7 +42,7 @@ def node_sizes(node: ModelNode, sizes: Sizes) -> NodeSizes:
 
 
 def problem_with(node: ModelNode, shapes: Mapping[str, tuple[int, ...]], number: Callable[[KnownSize], int]) -> Problem:
-    """Return the node as a problem with inputs of these shapes. TypeError or ValueError for an ill-formed node."""
+    """Return the node as a problem with inputs of these shapes. Raise TypeError or ValueError for an ill-formed node."""
     tensors: list[TensorType | None] = []
     bounds: list[NDArray[Any] | None] = []
     typed = shapes.keys() >= node.arrays.keys()  # if an array has no shape, symbols in bounds may have no value
@@ -105,7 +105,7 @@ def _least(node: ModelNode, shapes: Mapping[str, Named], sizes: Sizes) -> dict[K
 
 
 def _block_units(node: ModelNode, data: Named) -> dict[KnownSize, int]:
-    """Return each unknown size that must be a multiple of a number, such as the block size, with this number."""
+    """Return the required divisor of unknown sizes. For example, SpaceToDepth divides height and width by the block size."""
     operator = {problem.name: problem for problem in (DepthToSpace, SpaceToDepth)}.get(node.proto.op_type)
     blocksize = node.integers.get("blocksize", 0)
     units = operator.units(blocksize) if operator and blocksize > 0 else {}

@@ -81,7 +81,7 @@ RELATED_OPERATORS = {
 
 
 def related_among(others: Mapping[str, int]) -> tuple[Relative, ...]:
-    """Return the operators in `others` that are in the table."""
+    """Return the operators in `others` that are similar to gathers or slices. `others`: the number of nodes by operator."""
     return tuple(
         Relative(operator=operator, count=others[operator], directml=directml, source=source)
         for operator, (directml, source) in RELATED_OPERATORS.items()

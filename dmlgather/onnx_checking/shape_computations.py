@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Use(IntEnum):
-    """Who needs the elements of a value. Of several uses, the largest counts."""
+    """Who needs the elements of a value. If there are several uses, the largest number counts."""
 
     NONE = 0
     HOST = 1
@@ -34,7 +34,7 @@ class _Use(IntEnum):
 class _FlowValue:
     """A tensor in a model.
     `few`: True if the tensor certainly has at most KEPT_ELEMENTS elements.
-    `bulk`: True if the tensor cannot be a shape: it is too large, or may be too large and comes from the device.
+    `bulk`: True for a tensor that is too large for a shape. Inputs of the model with an unknown number of elements count, too.
     """
 
     __slots__ = ("bulk", "few", "makers", "readers", "use")
@@ -48,14 +48,14 @@ class _FlowValue:
         self.readers: list[_Step] = []
 
     def add_use(self, use: _Use) -> bool:
-        """Record a use of the elements. Return True if it exceeds all earlier uses."""
+        """Record who needs the elements. Return True if this changes `use`."""
         is_larger = use > self.use
         self.use = max(use, self.use)
         return is_larger
 
 
 class _Step:
-    """A flow of elements from `inputs` to `outputs`. `node`: None if the elements only enter or leave a graph."""
+    """A flow of elements from `inputs` to `outputs`: through `node`, or into or out of a graph (`node` is None)."""
 
     __slots__ = ("bulk", "inputs", "node", "outputs", "use")
 
@@ -104,7 +104,7 @@ class DataFlow:
         return [step.node for step in self._steps if step.node is not None and step.use is _Use.HOST]
 
     def _find_bulk(self) -> None:
-        """Mark values as bulk if they are computed from a bulk value and may be large."""
+        """Mark values as `bulk` if they are computed from a `bulk` value and may be large."""
         waiting = deque(value for value in self._values if value.bulk)
         while waiting:
             for step in waiting.popleft().readers:
@@ -116,7 +116,7 @@ class DataFlow:
                     waiting += new_bulk
 
     def _follow_back(self) -> None:
-        """Propagate uses from outputs to inputs. A node that reads or computes a bulk value runs on the device."""
+        """Propagate uses from outputs to inputs. A node that reads or computes a `bulk` value runs on the device."""
         for step in self._steps:
             step.bulk = step.node is not None and (step.bulk or any(value.bulk for value in step.outputs))
         waiting = deque(value for value in self._values if value.use)
@@ -133,7 +133,7 @@ class DataFlow:
         return self._values[-1]
 
     def _graph(self, graph: GraphProto, names: _Names, sizes: Mapping[str, int]) -> _Values:
-        """Add the nodes of a graph, and return its outputs. Adds its values to `names`."""
+        """Add the nodes of a graph, and return the graph's outputs. The graph's values are added to `names`."""
         own = names.maps[0]
         for tensor in graph.initializer:
             own.setdefault(tensor.name, self._value(element_count(tensor)))

@@ -16,7 +16,7 @@ from dmlgather.wording import printable
 
 
 def undefined_name(role: str, name: str, reason: str) -> Finding:
-    """Return the finding that the name of input `role` is undefined when the node runs."""
+    """Return a finding: the name of input `role` is undefined when the node runs."""
     remedy = "correct the name"
     if reason not in (NOWHERE, OWN):
         remedy = "sort the nodes, so that each comes after those whose outputs it reads"
@@ -31,7 +31,7 @@ def undefined_name(role: str, name: str, reason: str) -> Finding:
 
 
 def no_sizes_found(symbols: Sequence[str], origins: Mapping[str, str]) -> Finding:
-    """Return the finding that the search found no sizes with which all tensors have elements."""
+    """Return the finding for a failed search: it found no sizes for which no tensor is empty."""
     names = ", ".join(map(printable, symbols))
     return CODES["EXP302"].finding(
         "data",
@@ -102,7 +102,7 @@ def _origin(value: NodeValue) -> str:
 
 
 def function_attribute(error: UnknownTypeError | UnknownValueError) -> Finding:
-    """Return the finding that an attribute may differ between the calls of a local function."""
+    """Return a finding: an attribute may differ between the calls of a local function."""
     return CODES["EXP302"].finding(
         error.input,
         expected="one value for all calls of the function",

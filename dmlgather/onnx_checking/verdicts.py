@@ -108,7 +108,7 @@ def judge(
 
 
 def _call(node: ModelNode, own_sizes: NodeSizes, given: Mapping[str, int]) -> KnownCall | None:
-    """Return the operator with the sizes in `given`, or None if one is missing or breaks a rule."""
+    """Return the node with the sizes in `given`, or None if a size is missing or breaks a rule of the operator."""
     if not given.keys() >= set(own_sizes.symbols):
         return None
     shapes = {role: own_sizes.concrete(shape, given) for role, shape in own_sizes.shapes.items()}
@@ -126,7 +126,7 @@ Trial = tuple[Mapping[str, int], Problem]
 
 
 def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterator[Trial]:
-    """For each trial, yield the values of unknown sizes and the problem. TypeError or ValueError for an ill-formed node."""
+    """Yield numbers for unknown sizes, and the problem with them. Raise TypeError or ValueError for an ill-formed node."""
     for values in trial.values:
         shapes = {role: own_sizes.concrete(shape, values) for role, shape in own_sizes.shapes.items()}
         try:
@@ -138,7 +138,7 @@ def _trials(node: ModelNode, own_sizes: NodeSizes, trial: TrialSizes) -> Iterato
 
 
 def _judgement(trials: Sequence[Trial], conditions: Conditions, level: FeatureLevel) -> Judgement:
-    """Return DirectML's verdict on a node: taken if DirectML takes every trial. The first trial must have ordinary sizes."""
+    """Return the verdict on a node: taken if DirectML takes every trial. The first trial gives the operators to report."""
     results = [_expressed(problem, level) for _, problem in trials]
     forms = [_form(problem, *low) for _, problem in trials if (low := _lowest(problem)) is not None]
     lowest = max(forms, key=lambda form: form.level) if len(forms) == len(trials) else None
@@ -162,7 +162,7 @@ def _form(problem: Problem, level: FeatureLevel, descs: tuple[OperatorDesc, ...]
 
 
 def _for_sizes(findings: tuple[Finding, ...], sizes: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Add the trial's sizes to findings. Drop findings about the output's data type that repeat one about the input."""
+    """Add sizes to the texts of findings. Findings about the output's data type that repeat one about the input are dropped."""
     data = {(finding.code, finding.got) for finding in findings if finding.path == "InputTensor.DataType"}
     return tuple(
         finding.model_copy(update={"got": f"{finding.got}{_with_sizes(sizes)}"})
@@ -196,8 +196,8 @@ def refusal(problem: Problem) -> tuple[Finding, ...]:
 def _index_out_of_range(
     node: ModelNode, own_sizes: NodeSizes, values: Mapping[str, int], problem: Problem, *, only_separately: bool
 ) -> Finding | None:
-    """Return a finding about the first constant index that is out of range for all unknown sizes, or None.
-    `only_separately`: True if no sizes fit all constant indices together.
+    """Return a finding about the first constant index that is out of range, whatever the unknown sizes are. None if all fit.
+    `only_separately`: True if each index fits some sizes, but no sizes fit all of them. The finding then names `values`.
     """
     indices = node.numbers.get("indices")
     if indices is None:

@@ -100,7 +100,7 @@ def _small(type_: PartialType) -> tuple[int, ...] | None:
 
 
 def _moved(call: KnownNode) -> list[Value] | Unknown:
-    """Run the operator on positions in `pool` that stand for elements. Position 0 stands for the 0 with which Pad fills."""
+    """Run the operator on positions in a list of all input elements. Position 0 holds the 0 with which Pad fills."""
     inputs = entry_of(call.node).moves
     # Example: Concat of [N, 3] and [7] has the pool [0, N, 3, 7]. Joining positions [1, 2] and [3] gives [N, 3, 7].
     pool: list[Element] = [0]

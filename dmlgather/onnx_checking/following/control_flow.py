@@ -41,7 +41,7 @@ def taken_branch(node: NodeProto, scope: Scope) -> str | None:
 
 
 def join_branches(node: NodeProto, scope: Scope, inside: Mapping[str, Scope]) -> None:
-    """Store the outputs of an If: the outputs of the taken branch, or what the outputs of both branches share."""
+    """Store types and values of an If's outputs: from the taken branch, or the facts that hold for both branches."""
     taken = taken_branch(node, scope)
     scopes = [inside[taken]] if taken else [inside[branch] for branch in BRANCHES if branch in inside]
     unknown = computed_when_run(node, [scope.value(name) for name in node.input])
@@ -158,7 +158,7 @@ def _scan_input_count(node: NodeProto) -> int:
 
 
 def _axes(node: NodeProto, name: str, count: int) -> list[int]:
-    """Return `count` axes from an attribute, or zeros if it has another length."""
+    """Return the axes in an attribute. If their number is not `count`, return `count` zeros."""
     axes = next((list(each.ints) for each in node.attribute if each.name == name), [])
     return axes if len(axes) == count else [0] * count
 

@@ -120,7 +120,7 @@ class Arithmetic:
 
 
 def over(rule: Callable[..., Element], compute: Arithmetic, inputs: Sequence[Array | None], dtype: np.dtype[Any]) -> Array:
-    """Apply a rule to each element, with NumPy's broadcasting. ValueError for more than KEPT_ELEMENTS elements."""
+    """Apply a rule to each element, with NumPy's broadcasting. Raise ValueError for more than KEPT_ELEMENTS elements."""
     shape = np.broadcast_shapes(*(array.shape for array in inputs if array is not None))
     count = math.prod(shape)
     if count > KEPT_ELEMENTS:

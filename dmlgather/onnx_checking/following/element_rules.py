@@ -78,7 +78,7 @@ def reduction(operation: str) -> Callable[[KnownNode], Value | None]:
 
 
 def cast(call: KnownNode) -> Value:
-    """Convert elements to another data type. Sizes become Unknown if it cannot hold every size."""
+    """Convert elements to another data type. Symbolic sizes become Unknown if the type cannot hold every size."""
     target, source, compute = data_type(call.integers["to"]), call.data, call.arithmetic()
     if target is None:
         raise ValueError("to is no data type")
@@ -98,7 +98,7 @@ def cast(call: KnownNode) -> Value:
 
 
 def range_elements(call: KnownNode) -> Value | None:
-    """Return the elements of ONNX's Range, or None if there are too many or unknown ones."""
+    """Return the elements of ONNX's Range, or None if the number of elements is unknown or too large."""
     start, limit, step = (np.asarray(value).item(0) for value in call.values)
     compute = call.arithmetic(call.data)
     number = range_length(compute, start, limit, step)

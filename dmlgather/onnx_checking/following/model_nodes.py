@@ -53,7 +53,7 @@ def learn_ranks(graph: GraphProto, scope: Scope) -> None:
 
 
 def _ranks(graph: GraphProto, scope: Scope, lacking: Set[str], unsure: Set[str]) -> dict[str, int]:
-    """Infer the ranks of the values in `lacking`, without using the ranks of those in `unsure`."""
+    """Infer the ranks of the values in `lacking` and `unsure`. The present ranks in `unsure` are not used."""
     lacking |= unsure
     ranks: dict[str, int] = {}
 
@@ -121,7 +121,7 @@ class ModelNode:
 
     @property
     def numbers(self) -> dict[str, Array]:
-        """Return the elements of those inputs in `arrays` that are completely known."""
+        """Return the elements of the inputs in `arrays` whose elements are all known."""
         return {role: value.elements for role, value in self.arrays.items() if is_known(value.elements)}
 
     @property
@@ -143,7 +143,7 @@ UNCALLED = "nothing calls the function"
 class UndefinedRead(NamedTuple):
     """A name that is read before it is defined, by a node or as an output of a graph.
     `role`: "outputs" for an output of a graph, else empty.
-    `called`: False in a local function that nothing calls.
+    `called`: False if the name is in a local function without calls.
     """
 
     place: str
@@ -155,7 +155,7 @@ class UndefinedRead(NamedTuple):
 
 
 class RepeatedNames(NamedTuple):
-    """A graph with repeated names of nodes or of values. `called`: False for a local function that nothing calls."""
+    """A graph in which nodes, or values, share names. `called`: False for a local function without calls."""
 
     graph: str
     names: Mapping[str, int]
@@ -166,7 +166,7 @@ class RepeatedNames(NamedTuple):
 class ModelContents:
     """All that the check needs to know about a model.
     `remarks`: why shape inference failed, by graph.
-    `repeated_names`: graphs with repeated names of nodes. `redefined`: graphs with repeated names of values.
+    `repeated_names`: graphs in which nodes share names. `redefined`: graphs in which values share names.
     `malformed`: other nodes that break the schema of the operator: place, node, opset, reason.
     `origins`: the model input that decides each symbol.
     `makers`: the first node with an output of each symbolic size.
@@ -292,7 +292,7 @@ class _Visitor:
         self.contents.undefined += [UndefinedRead(path, "outputs", *pair, called, False) for pair in missing.items()]
 
     def _note_contradictions(self, node: NodeProto, place: str, names: Iterable[str], path: str, scope: Scope) -> None:
-        """Record contradictory types of these values, which are outputs of `node` or inputs of a subgraph."""
+        """Record contradictory types of the values `names`: outputs of `node`, or inputs of its subgraphs."""
         for name in names:
             if name in scope.runtime_types:
                 self.contents.runtime_types[path, name] = scope.runtime_types[name]
@@ -374,7 +374,7 @@ def _opsets(imports: Iterable[OperatorSetIdProto], ir_version: int) -> dict[str,
 
 
 def _values(names: Iterable[str], scope: Scope, node: NodeProto | None = None) -> tuple[NodeValue, ...]:
-    """Return what is known about a node's inputs or outputs. `node`: None for outputs."""
+    """Return what is known about a node's inputs or outputs. `node`: the node for inputs, None for outputs."""
     return tuple(
         NodeValue(name, scope.type(name), all_or_unknown(scope.value(name)), _undefined(name, node, scope) if name else None)
         for name in names

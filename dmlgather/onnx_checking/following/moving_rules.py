@@ -23,7 +23,7 @@ from dmlgather.onnx_checking.sizes.values import KEPT_ELEMENTS, Array
 
 @dataclass(frozen=True)
 class ShapeArray:
-    """An array without elements. A size may be an object for an unknown size: it is copied, but not compared."""
+    """An array without elements. An unknown size is an object that can be copied, but not compared."""
 
     shape: tuple[Any, ...]
     dtype: np.dtype[Any]
@@ -42,7 +42,7 @@ class ShapeArray:
         return self.reshape([self.shape[axis] for axis in order])
 
     def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
-        """Slice the first dimensions. TypeError if one of their sizes is not a number."""
+        """Slice the first dimensions. Raise TypeError if a size of a sliced dimension is not a number."""
         indices = [range(size) for size in self.shape]
         for axis, slice_ in enumerate(slices):
             indices[axis] = indices[axis][slice_]
@@ -80,7 +80,7 @@ def _repeated(data: Any, shape: Sequence[int]) -> Any:
 
 
 def gather(call: StatedNode, data: Array, indices: Array) -> Array:
-    """Execute ONNX's Gather. ValueError for an index out of range."""
+    """Execute ONNX's Gather. Raise ValueError for an index out of range."""
     problem = _problem(call, data, indices)
     if problem.output.rank > MOST_DIMENSIONS:  # NumPy's take would crash
         raise ValueError(f"the output has {problem.output.rank} dimensions, and NumPy has at most {MOST_DIMENSIONS}")

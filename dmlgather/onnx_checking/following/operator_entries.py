@@ -45,7 +45,7 @@ class KnownNode:
 
     @property
     def data(self) -> np.dtype[Any]:
-        """Return the first known data type of an input. ValueError if there is none."""
+        """Return the first known data type of an input. Raise ValueError if no type is known."""
         dtype = next((type_.dtype for type_ in self.types if type_.dtype is not None), None)
         if dtype is None:
             raise ValueError("an input of unknown type")
@@ -62,7 +62,7 @@ class KnownNode:
         return self.types[index].shape if self.has(index) else None
 
     def sizes(self, index: int) -> Shape:
-        """Return the shape of an input. ValueError if it is unknown."""
+        """Return the shape of an input. Raise ValueError if it is unknown."""
         shape = self.shape(index)
         if shape is None:
             raise ValueError(f"input {index} of unknown shape")
@@ -100,7 +100,7 @@ class KnownNode:
         return tensor(self.dtype(index if of is None else of), self.shape(index))
 
     def dtype(self, *numbers: int) -> np.dtype[Any] | None:
-        """Return the data type of the first input that the node has. `numbers`: the positions of the inputs to try."""
+        """Return the data type of the first of these inputs that is not omitted. `numbers`: the positions of the inputs."""
         return next((self.types[index].dtype for index in numbers if self.has(index)), None)
 
 
@@ -132,12 +132,12 @@ class OperatorEntry:
     """The facts that the check knows about an operator. Inputs are given by position, from 0.
 
     Rules for values:
-    `run`: executes the operator on arrays; returns a list of several outputs.
+    `run`: executes the operator on arrays. Returns the output, or a list of several outputs.
     `evaluated`: False to keep ONNX's reference evaluator from running the operator if there is no `run`.
-    `moves`: the inputs with elements that are moved to the outputs. `run` accepts ShapeArrays for them. None means all inputs.
+    `moves`: the inputs whose elements become output elements, or None for all. `run` accepts ShapeArrays for these inputs.
     `elements`: computes one element of the output from an `Arithmetic` and one element of each input, broadcast as in NumPy.
     `computes`: computes the whole output.
-    `elements` and `computes` serve for symbolic sizes, and for operators that ONNX's evaluator lacks.
+    `elements` and `computes` handle symbolic sizes, and operators that ONNX's evaluator lacks.
 
     Rules for types:
     `sizes`: computes output shapes from symbolic sizes.
@@ -183,7 +183,7 @@ class OperatorEntry:
 
     @property
     def passes_on(self) -> bool:
-        """Return True if the outputs can be computed from known inputs, also with symbolic sizes."""
+        """Return True if the outputs are known once all inputs are known. Symbolic sizes count as known."""
         return self.moves != () or any((self.run, self.elements, self.computes))
 
 

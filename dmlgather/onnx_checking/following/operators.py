@@ -33,7 +33,7 @@ def computing(elements: Callable[..., Any], **columns: Any) -> OperatorEntry:
 
 
 def reduction(operation: str | None = None) -> OperatorEntry:
-    """Return the entry of a reduction. `operation`: the operation on two elements; None if sizes are not computed."""
+    """Return the entry of a reduction. `operation`: the operation on two elements; None to leave sizes unknown."""
     return OperatorEntry(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
 
 
@@ -238,8 +238,8 @@ def entry_of(node: NodeProto) -> OperatorEntry:
 
 
 def compute(node: Any, opset: int, inputs: Sequence[Any]) -> Any:
-    """Execute the `run` function of a node. The result may share memory with the inputs. TypeError or ValueError for an
-    ill-formed node.
+    """Execute the `run` function of a node. The result may share memory with the inputs. Raise TypeError or ValueError
+    for an ill-formed node.
     """
     run = entry_of(node).run
     assert run is not None, f"{node.op_type} has a rule"

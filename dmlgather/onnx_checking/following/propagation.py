@@ -172,7 +172,7 @@ def _is_open(node: NodeProto, scope: Scope) -> bool:
 
 
 def _helps(node: NodeProto, scope: Scope) -> bool:
-    """Return True if more is known about a node's inputs than during ONNX's inference of the graph."""
+    """Return True if inferring the node again may find more than ONNX's inference of the graph did."""
     return (
         scope.retyped
         or node.op_type in MISTAKEN

@@ -42,7 +42,7 @@ def shapes_of(operator: str, call: KnownNode, shapes: Sequence[Shape | None], ru
 def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
     """Return a type rule: each output has the type of an input.
     `numbers`: the position of this input for each output. None means that the type is unknown.
-    `of`: the position of the input that gives the data type, if it is another one.
+    `of`: the position of the input that gives the data type. None means the same input that gives the shape.
     """
     return lambda call: [NOTHING if index is None else call.like(index, of=of) for index in numbers]
 
@@ -50,7 +50,7 @@ def same_types(*numbers: int | None, of: int | None = None) -> TypeRule:
 def as_onnx(operator: str, *numbers: int, of: Sequence[int] = (0,), last: bool | None = None) -> TypeRule:
     """Return a type rule that infers output shapes as ONNX does for `operator`.
     `numbers`: the positions of the inputs that are passed to `operator`.
-    `of`: the positions of the inputs that may give the data type. The first input that the node has counts.
+    `of`: the positions of the inputs that may give the data type. The first one that is not omitted gives it.
     `last`: True if channels are the last dimension. None if the attribute channels_last decides.
     """
 
@@ -74,7 +74,7 @@ def matrix_product(call: KnownNode) -> list[PartialType]:
 
 
 def _transposed_shape(call: KnownNode, index: int, letter: str) -> Shape | None:
-    """Return a factor's shape. transBatchA moves its first dimension to the last but one. Then transA swaps the last two."""
+    """Return the shape of a transposed factor. transBatch moves dimension 0 before the last; then trans swaps the last two."""
     shape = call.shape(index)
     if shape is None or len(shape) < 2:
         return shape

@@ -37,7 +37,7 @@ IGNORED = ("Constant",)
 def learn_runtime_types(
     node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope], propagation: Propagation
 ) -> None:
-    """Store the types that onnxruntime uses for a node's outputs, unless they are the inferred ones."""
+    """Store the types that onnxruntime uses for a node's outputs, if they differ from the inferred types."""
     bodies = list(inside.values())
     misled = any(map(scope.has_runtime_type, node.input)) or any(inner.runtime_types for inner in bodies)
     if node.op_type in IGNORED or not (misled or any(name in scope.contradicted for name in node.output)):

@@ -55,7 +55,7 @@ class Scope:
         self.contradicted: dict[str, tuple[PartialType, PartialType]] = {}
         """Names with contradictory types: the declared and the inferred type."""
         self.runtime_types: dict[str, PartialType] = {}
-        """The types that onnxruntime uses, if they differ from the inferred ones."""
+        """The types that onnxruntime uses, if they differ from the inferred types."""
         self.first_runtime_types: dict[str, PartialType] = {}
         """The types that onnxruntime uses before it folds constants and inlines functions."""
         self.runtime_inferred: dict[str, PartialType] = {}
@@ -136,7 +136,7 @@ class Scope:
         return type_.dtype is None or type_.shape is None or any(map(self.reader.names.is_open, type_.shape))
 
     def is_declared(self, name: str) -> bool:
-        """Return True if an output has declared sizes that computed ones may replace."""
+        """Return True if the known type of an output has sizes that are only declared. Computed sizes may replace them."""
         return name in self._withdrawn or not self.reader.names.declared.isdisjoint(self.types.get(name, NOTHING).shape or ())
 
     def is_output(self, name: str) -> bool:
@@ -144,7 +144,7 @@ class Scope:
         return any(value.name == name for value in self._graph.output)
 
     def undefined(self, name: str) -> str | None:
-        """Return why the node visited now cannot read a name, or None if it can."""
+        """Return the reason why the current node cannot read a name, or None if it can."""
         if name in self.values and name not in self.pending:
             return None
         outer = NOWHERE if self.outer is None else self.outer.undefined(name)
@@ -186,7 +186,7 @@ class Scope:
             self.improved.discard(name)
 
     def check_inputs(self, inferred_types: Mapping[str, PartialType]) -> None:
-        """Compare the declared types of a subgraph's inputs with the types of the first values that the outer node passes."""
+        """Compare the declared types of a subgraph's inputs with the types of the values in the first iteration."""
         for name, inferred_type in inferred_types.items():
             declared, names = self.reader.read(self._own.unconfirmed.get(name, NOTHING)), self.reader.names
             if consistent_part(declared, inferred_type, names.may_be) != declared:
@@ -206,7 +206,7 @@ class Scope:
         self._unconfirmed_ranks |= {name} if unconfirmed else set()
 
     def declared(self, name: str) -> PartialType:
-        """Return the declared type of a name, or NOTHING directly in a local function, where onnxruntime ignores it."""
+        """Return the declared type of a name. NOTHING if onnxruntime ignores it: in a local function, outside of subgraphs."""
         is_read = self.outer is not None or not self.declarations.of_function
         return self.reader.read(self._own.declared(name)) if is_read else NOTHING
 
@@ -224,11 +224,11 @@ class Scope:
         return scope.runtime_types.get(name) or scope._graph_types.get(name, NOTHING)
 
     def folded(self, name: str, most: int = MOST_FOLDED) -> Value:
-        """Return a value that onnxruntime folds, otherwise an Unknown. `most`: the longest chain of nodes that it folds."""
+        """Return a value if onnxruntime's constant folding finds it, else an Unknown. `most`: the longest chain of nodes."""
         return self.value(name) if self._folds(name, most) else Unknown("not folded")
 
     def _folds(self, name: str, most: int) -> bool:
-        """Return True if onnxruntime folds a value. `most`: the longest chain of nodes that it folds."""
+        """Return True if onnxruntime's constant folding finds a value. `most`: the longest chain of nodes."""
         scope = self._of(name)
         if (name, most) not in scope._folded:
             value, node = scope.value(name), scope._producers.get(name)

@@ -36,7 +36,7 @@ def note_input_sizes(names: list[str], scope: Scope) -> None:
 
 
 def note_output_sizes(node: NodeProto, place: str, names: list[str], scope: Scope) -> None:
-    """Record that the node makes the sizes of its outputs `names`, except those recorded before."""
+    """Record the node as the maker of all new symbols in the shapes of its outputs `names`."""
     new_sizes = list(_unrecorded(names, scope))
     if new_sizes:
         depends, operator = _depends_on_data(node, scope), printable(operator_name(node))

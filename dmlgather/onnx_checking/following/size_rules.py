@@ -30,7 +30,7 @@ def _product(call: KnownNode, sizes: Sequence[Size]) -> Size:
 
 
 def reshape(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Reshape. In its target, 0 copies a size, and -1 follows from the others."""
+    """Compute the output shape of Reshape. A requested size of 0 keeps the input's size; -1 follows from the other sizes."""
     target = call.bounds("shape", 1)
     if target is None:
         return None
@@ -131,7 +131,7 @@ def _window(call: KnownNode, size: Size, start: Element, end: Element, step: Ele
 
 
 def _between(call: KnownNode, size: int | str, start: Element, end: Element, backwards: bool) -> Size:
-    """Count the elements from `start` to `end`. With `backwards`, a start after the axis becomes the last element."""
+    """Count the elements from `start` to `end`. `backwards`: True to clamp a start behind the axis to the last element."""
     if _sign_outside(end) < 0 or (_sign_outside(start) > 0 and not backwards):
         return 0
     first, last = _position(call, size, 0 if _sign_outside(start) < 0 else start), _position(call, size, end)
@@ -151,7 +151,7 @@ def _between(call: KnownNode, size: int | str, start: Element, end: Element, bac
 class _Position(NamedTuple):
     """A start or end of a slice, counted from the front.
     `counts_back`: True if the bound counts from the end; None if that depends on sizes.
-    `of_elements`: True if `counts_back` is known only for an axis that is not empty.
+    `of_elements`: True if `counts_back` is right only for an axis that has elements.
     """
 
     size: Size
@@ -324,7 +324,7 @@ def broadcast_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
-    """Infer ranks for Transpose: the length of the permutation, if it has one."""
+    """Infer ranks for Transpose. All ranks are equal; `perm`, if it is given, has one entry per dimension."""
     permutation = next((attribute.ints for attribute in node.attribute if attribute.name == "perm"), None)
     if permutation is None:
         yield from same_rank()(node, rank)
@@ -333,7 +333,7 @@ def transposed_rank(node: NodeProto, rank: Ranks) -> Iterator[tuple[str, int]]:
 
 
 def fixed_ranks(*outputs: int, inputs: Sequence[int] = ()) -> RankRule:
-    """Return a rank rule: the first outputs and the first inputs have these ranks."""
+    """Return a rank rule with fixed ranks: output i has rank outputs[i], and input i has rank inputs[i]."""
     return lambda node, _: chain(zip(node.input, inputs, strict=False), zip(node.output, outputs, strict=False))
 
 

@@ -64,7 +64,7 @@ class ProviderCase:
 
     @property
     def since(self) -> int | None:
-        """Return the operator's version, or None if the opset lacks the operator."""
+        """Return the opset in which this version of the operator appeared. None if the model's opset lacks the operator."""
         return since_of(self.operator, self.node.opset)
 
     @cached_property
@@ -108,7 +108,7 @@ class ProviderCase:
 
     @cached_property
     def sizes(self) -> Shape | None:
-        """Return the output shape that the provider computes, or None. An early kernel knows only the graph's types."""
+        """Return the output shape that the provider computes, or None. Early kernels use the types in onnxruntime's graph."""
         if not self.is_early:
             return output_sizes(self.node)
         inputs = tuple(replace(value, type=self.graph_type(value)) for value in self.node.inputs)

@@ -71,7 +71,7 @@ def _is_malformed(node: ModelNode) -> bool:
 
 
 def _can_be_sorted(graph: GraphProto) -> bool:
-    """Return True if the nodes can be sorted so that each comes after those that compute its inputs."""
+    """Return True if the nodes can be sorted so that each node comes after the nodes that compute its inputs."""
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     earlier = {index: {makers[name] for name in _reads(node) if name in makers} for index, node in enumerate(graph.node)}
     try:

@@ -49,9 +49,9 @@ Key = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
     """A node, and where onnxruntime runs it.
-    `chain`: for a node on the CPU, the operators on a path from a Shape or Size to this node.
+    `chain`: for a node on the CPU, the operators from a Shape or Size up to this node, such as ("Shape", "Gather").
     `control`: the operator with a subgraph, such as "If", that prevents fusion; or empty.
-    `fits`: True if all sizes of inputs and outputs are numbers other than 0, as fusion requires.
+    `fits`: True if all sizes of inputs and outputs are numbers other than 0. Otherwise the node cannot be fused.
     """
 
     key: Key
@@ -83,7 +83,7 @@ def place(file: ModelFile) -> dict[Key, PlacedNode]:
 
 
 class _Surroundings(NamedTuple):
-    """The facts that a graph inherits from outer graphs. `operator`: the operator of the node with the graph, or empty."""
+    """The facts that a graph inherits from outer graphs. `operator`: the operator that contains the graph, such as "If"."""
 
     path: str
     opset: int
@@ -94,7 +94,7 @@ class _Surroundings(NamedTuple):
 
 
 class _Graph:
-    """A graph during placement. `chains`: the operators on a path from a Shape or Size to each value on the CPU."""
+    """A graph during placement. `chains`: for each value on the CPU, the operators from a Shape or Size up to it."""
 
     def __init__(self, graph: GraphProto, around: _Surroundings) -> None:
         self.graph, self.path, self.around = graph, around.path, around
@@ -141,7 +141,7 @@ class _Graph:
         return Home.DEVICE if kept or not self._lies_on_cpu(node) else Home.CPU
 
     def _is_folded(self, node: NodeProto) -> bool:
-        """Return True if the node reads only constants, or if it is a Shape of a tensor with known sizes."""
+        """Return True if onnxruntime folds the node: it reads only constants, or is a Shape of a tensor with known sizes."""
         if node.domain not in DOMAINS or node.op_type in UNFOLDED:
             return False
         names = [name for name in node.input if name]
@@ -151,7 +151,10 @@ class _Graph:
         return constant and (bool(names) or node.op_type == "Constant")
 
     def _lies_on_cpu(self, node: NodeProto) -> bool:
-        """Return True if all inputs are on the CPU. Inputs that DirectML's kernel reads on the CPU count as on the device."""
+        """Return True if all inputs are on the CPU.
+
+        Return False if DirectML's kernel reads one of them on the CPU, unless it is a constant or an input of the graph.
+        """
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):
             if self._type(name).name in STAYING:
@@ -175,7 +178,7 @@ class _Graph:
         return version(node, self.around.opset) not in KERNELS[node.op_type].since or (data_type or "float") not in DIRECTML_TYPES
 
     def _chain(self, node: NodeProto) -> tuple[str, ...]:
-        """Return the operators on a path from a Shape or Size to the node's first input on the CPU, or ()."""
+        """Return the entry in `chains` of the first input that has one, or ()."""
         return next((self.chains[name] for name in node.input if name in self.chains), ())
 
     def _type(self, name: str) -> PartialType:
@@ -235,7 +238,7 @@ class _Parts:
         return own
 
     def fused(self, sources: Iterable[int]) -> int:
-        """Merge the open partitions in `sources`, or make a new one if there are none."""
+        """Return the partition for a fused node: the open partitions in `sources`, merged, or else a new partition."""
         roots = dict.fromkeys(root for source in sources if (root := self.root(source)) not in self._closed)
         if not roots:
             return self._new()

@@ -33,7 +33,7 @@ def _is_stale(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _may_be_stale(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if the model declares a number for a size that differs in some runs. These runs fail."""
+    """Yield a fault if the model declares a fixed size, but some runs give another size. These runs fail."""
     graph_type, computed, sometimes = case.output, case.sizes, f"the run fails: {NUMBER}"
     misled = case.is_misled and computed is not None and not differ(graph_type.shape, computed)
     faults = list(stale(case.node.outputs[0].name, graph_type, graph_type.sized(computed), "", sometimes)) if misled else []
@@ -102,7 +102,7 @@ def _lacks_axes(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if GatherElements' indices are always smaller than data in a dimension other than the axis."""
+    """Yield a fault if GatherElements' indices tensor is always shorter than data along a dimension other than the axis."""
     for dimension, size, other in _unequal_sizes(case):
         if Conditions(case.model_sizes).holds((size,), (other,), 1):
             yield Fault(
@@ -115,7 +115,7 @@ def _has_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
-    """Yield a fault if GatherElements' indices are, in some runs, smaller than data in a dimension other than the axis."""
+    """Yield a fault if, in some runs, GatherElements' indices are shorter than data along a dimension other than the axis."""
     if any(_has_small_indices(case)):
         return
     unequal = [(size, other) if isinstance(other, int) else (other, size) for _, size, other in _unequal_sizes(case)]
@@ -131,7 +131,7 @@ def _may_have_small_indices(case: ProviderCase) -> Iterator[Fault]:
 
 
 def _unequal_sizes(case: ProviderCase) -> Iterator[tuple[int, KnownSize, KnownSize]]:
-    """Yield each dimension in which GatherElements' indices may be smaller than data, with the sizes of data and indices."""
+    """Yield each dimension along which GatherElements' indices may be shorter than data, and the sizes of data and indices."""
     data, indices = case.named_shape("data"), case.named_shape("indices")
     if case.operator != "GatherElements" or data is None or indices is None or len(data) != len(indices):
         return
@@ -216,8 +216,8 @@ def _ends_behind(case: ProviderCase) -> Iterator[Fault]:
 
 def _starts_too_early(case: ProviderCase, *, stated: bool, always: bool) -> Iterator[Fault]:
     """Yield a fault if a slice starts before its axis: the provider takes no element, unlike ONNX.
-    `stated`: True for axes with a number as output size in onnxruntime's graph. For these, the provider fails.
-    `always`: True for faults with all sizes, False for faults with some sizes.
+    `stated`: True to check only axes with a fixed output size in onnxruntime's graph. The provider fails there.
+    `always`: True to yield only faults that occur for all sizes, False for faults that occur for some sizes.
     """
     data = case.named_shape("data") or ()
     for bounds in case.axes:
@@ -275,7 +275,7 @@ def _has_unequal_batches(case: ProviderCase) -> Iterator[Fault]:
 
 
 class ProviderRule(NamedTuple):
-    """A rule of the provider. `text`: the verdict in words, with `{failure}` and `{codes}`."""
+    """A rule of the provider. `text`: the verdict in words, with the placeholders `{failure}` and `{codes}`."""
 
     code: str
     verdict: ProviderVerdict

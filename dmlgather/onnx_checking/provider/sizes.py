@@ -31,7 +31,7 @@ class SlicedBounds(NamedTuple):
 
 
 def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
-    """Return the axes of a Slice with their bounds, or None if some are unknown or have different lengths."""
+    """Return the bounds of a Slice by axis. None if starts, ends, axes or steps are unknown or differ in length."""
     bounds: dict[str, tuple[Bound, ...]] = {}
     bounds |= {each.name: tuple(each.ints) for each in node.proto.attribute if each.name in BOUNDS and not each.ref_attr_name}
     bound_inputs = {role: value.elements for role, value in node.roles.items() if role in BOUNDS and value.name}
@@ -53,7 +53,7 @@ def sliced(node: ModelNode, rank: int) -> list[SlicedBounds] | None:
 
 
 class SliceWindow(NamedTuple):
-    """The provider's window along an axis: offset and size in data, and size of the output."""
+    """The elements that the provider reads along one axis: `window` elements from `offset` on, which give `size` outputs."""
 
     offset: int
     window: int
@@ -61,7 +61,7 @@ class SliceWindow(NamedTuple):
 
 
 def window(size: int, start: int, end: int, step: int) -> SliceWindow:
-    """Return the provider's window along an axis of `size` elements. Source: `SOURCES["ORT-HELPER"]`, SliceHelper."""
+    """Compute what the provider reads along an axis of `size` elements. Source: `SOURCES["ORT-HELPER"]`, SliceHelper."""
     start, end, step = (min(max(each, LOWEST), HIGHEST) for each in (start, end, step))
     first = start + size if LOWEST < start < 0 else start
     behind = end + size if end < 0 and start > LOWEST else end  # the provider tests the start here too

@@ -167,7 +167,7 @@ def _others(
     runtime_types: Mapping[tuple[str, str], PartialType],
     placed: Mapping[Key, PlacedNode],
 ) -> Iterator[tuple[str, Finding]]:
-    """Yield findings about nodes of other operators. They fail on DirectML, as onnxruntime's graph has wrong output sizes."""
+    """Yield a finding for each node of another operator that may fail on DirectML because the model declares wrong sizes."""
     makers = {(node.key[0], name): node for node in placed.values() for name in node.proto.output}
     for contradiction in contradictions:
         maker = makers.get((contradiction.graph, contradiction.tensor))

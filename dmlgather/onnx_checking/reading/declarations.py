@@ -60,7 +60,7 @@ def _values_of(graph: bytes) -> dict[str, ValueInfoProto]:
 class Declarations:
     """The declared types of the main graph or a local function, and of its subgraphs.
     `misled`: True if shape inference relied on a wrong declaration, so other results may be wrong too.
-    `of_function`: True for a local function. onnxruntime ignores its declared types, but not those of subgraphs.
+    `of_function`: True for a local function. onnxruntime ignores types declared in it, except inside subgraphs.
     """
 
     def __init__(self, graphs: Iterable[GraphDeclarations] = ()) -> None:
@@ -89,7 +89,7 @@ def without_declarations(function: FunctionProto) -> FunctionProto:
 
 
 def _remove(nodes: Iterable[NodeProto], outputs: Iterable[ValueInfoProto], value_info: MutableSequence[ValueInfoProto]) -> bool:
-    """Remove declared types, also of the inputs of Loop and Scan bodies. Return True if there were any."""
+    """Remove the declared types of a graph, and of the inputs of Loop and Scan bodies. Return True if there were any."""
     bodies = chain.from_iterable(subgraphs(node) for node in nodes if node.op_type in REPEATED)
     values = [*outputs, *chain.from_iterable(body.input for _, body in bodies)]
     has_declarations = bool(value_info) or any(value.HasField("type") for value in values)
@@ -133,12 +133,12 @@ def _compare(number: int, graph: GraphProto, plain: GraphProto, input_sizes: fro
 
 
 def keep_names(type_: PartialType, names: Set[str]) -> PartialType:
-    """Return a type in which all named sizes are None, except the sizes with a name in `names`."""
+    """Replace symbolic sizes by None, unless the symbol is in `names`."""
     return type_.each_size(lambda size: size if isinstance(size, int) or size in names else None)
 
 
 def _restrict(value: ValueInfoProto, holds: PartialType) -> None:
-    """Remove from a declared type what is not in `holds`."""
+    """Remove a declared type, shape or size if it is unknown in `holds`."""
     if holds.name is None:
         value.ClearField("type")
     elif holds.shape is None:

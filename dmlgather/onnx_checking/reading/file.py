@@ -50,7 +50,7 @@ class ModelFile:
 
 
 def read_model(path: Path) -> ModelFile:
-    """Read a model and infer the main graph's shapes. FileError for an invalid file, ImportError for a missing package."""
+    """Read a model and infer the main graph's shapes. Raise FileError for an invalid file."""
     model, size = _decoded(path)
     if not model.HasField("graph"):
         raise FileError("holds no graph: it is no ONNX model, or one that was cut off")
@@ -109,7 +109,7 @@ def _declarations(file: ModelFile, graph: GraphProto, model: ModelProto) -> tupl
 
 
 def external_files(path: Path) -> list[str]:
-    """Return the names of a model's external data files, as written in the model. FileError for an invalid file."""
+    """Return the names of a model's external data files, as written in the model. Raise FileError for an invalid file."""
     model, _ = _decoded(path)
     return sorted({entry.value for tensor in _tensors(model) for entry in tensor.external_data if entry.key == "location"})
 
@@ -139,8 +139,8 @@ def _decoded(path: Path) -> tuple[ModelProto, int]:
 
 
 def strip(model: ModelProto) -> None:
-    """Remove the elements of large and damaged constants. FileError for text that is not UTF-8. Shape inference would copy
-    large ones, and some versions of ONNX read beyond the end of damaged ones.
+    """Remove the elements of large and damaged constants. Shape inference would copy large constants, and some versions of
+    ONNX read beyond the end of damaged constants. Raise FileError for text that is not UTF-8.
     """
     for tensor in list(_tensors(model)):
         if isinstance(constant(tensor), Unknown):
@@ -149,7 +149,7 @@ def strip(model: ModelProto) -> None:
 
 
 def _tensors(message: Any) -> Iterator[TensorProto]:
-    """Yield all tensors in a message, at any depth. FileError for text that is not UTF-8."""
+    """Yield all tensors in a message, at any depth. Raise FileError for text that is not UTF-8."""
     if message.DESCRIPTOR.name == "TensorProto":
         yield message
     for entry, value in message.ListFields():

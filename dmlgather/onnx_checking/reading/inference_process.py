@@ -47,7 +47,7 @@ class InferenceLimits:
 
     @classmethod
     def of_file(cls, size: int) -> InferenceLimits:
-        """Return 2 seconds and 128 MB per megabyte of file. `size`: bytes; less than a megabyte counts as one."""
+        """Return the limits for a file of `size` bytes: 2 seconds and 128 MB per megabyte, but at least for one megabyte."""
         megabytes = max(size / MEGABYTE, 1.0)
         return cls(2.0 * megabytes, int(128 * MEGABYTE * megabytes))
 

@@ -57,7 +57,7 @@ def serve() -> None:
 
 
 def read(pipe: Any, size: int) -> bytes:
-    """Read exactly `size` bytes from a pipe. EOFError if the pipe ends before."""
+    """Read exactly `size` bytes from a pipe. Raise EOFError if the pipe ends before."""
     data: bytes = pipe.read(size)
     if len(data) < size:
         raise EOFError

@@ -37,7 +37,7 @@ def function_name(key: Key) -> str:
 
 
 class Functions(Mapping[Key, "FunctionProto"]):
-    """The local functions of a model, callers first. FileError for functions that call each other in a circle."""
+    """The local functions of a model, callers first. Raises FileError if functions call each other in a circle."""
 
     def __init__(self, functions: Iterable[FunctionProto]) -> None:
         unordered = {_key(function.domain, function.name, function): function for function in functions}
@@ -145,7 +145,7 @@ class FunctionCall:
 
     @classmethod
     def unknown(cls, function: FunctionProto) -> FunctionCall:
-        """Return unknown arguments, for a function that nothing calls."""
+        """Return the arguments of a function that nothing calls: all are unknown."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
 
@@ -188,7 +188,7 @@ def function_graph(function: FunctionProto, call: FunctionCall) -> GraphProto:
 
 def _nodes_of(function: FunctionProto, attributes: Mapping[str, AttributeProto | None]) -> list[NodeProto]:
     """Copy a function's nodes. Replace references to the function's attributes by `attributes`.
-    A reference stays if the attribute is None (unknown value). It is removed if the attribute is missing.
+    If an attribute is None (unknown), references to it stay. If it is missing in `attributes`, they are removed.
     """
     from onnx import GraphProto
 

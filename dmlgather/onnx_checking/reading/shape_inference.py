@@ -130,7 +130,7 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Make shape inference skip nodes that read tensors too long for shapes. Return True if it skips any."""
+    """Make shape inference skip nodes that read a tensor with more elements than shapes have. Return True if it skips any."""
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)

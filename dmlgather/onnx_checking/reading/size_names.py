@@ -63,7 +63,7 @@ class ModelSizes:
         return SymbolSnapshot(self, frozenset(self._symbol_names))
 
     def note_origin(self, shape: Iterable[Size] | None, tensor: str) -> None:
-        """Record that the model input `tensor` decides the symbols in its shape, unless another one does."""
+        """Record that the model input `tensor` decides the symbols in `shape`. Symbols that another input decides stay."""
         for size in shape or ():
             for symbol in self.sizes.symbols(size) - self.origins.keys():
                 self.origins[symbol] = tensor
@@ -80,7 +80,7 @@ class ModelSizes:
         return Unknown(reason, self.decided_by(*sizes), of_sizes=not from_data)
 
     def is_open(self, size: Size) -> bool:
-        """Return True if a size is None, or a provisional symbol that was not replaced."""
+        """Return True if a size is unknown: None, or a provisional symbol for which no other size was found."""
         return size is None or (size in self._provisional and size not in self._resolutions)
 
     def resolved(self, size: Size) -> Size:
@@ -90,8 +90,8 @@ class ModelSizes:
         return size
 
     def joined(self, size: Size, better: Size) -> Size:
-        """Choose the better description of a size: first a number, then a symbol, then None. If `size` is a provisional symbol,
-        `better` replaces it from now on.
+        """Return the more exact of two values for a size. A number is better than a symbol, and a symbol is better than None.
+        If `size` is a provisional symbol, `better` replaces it from now on.
         """
         size, better = self.resolved(size), self.resolved(better)
         if better is None or size == better or isinstance(size, int):
@@ -103,7 +103,7 @@ class ModelSizes:
         return better if isinstance(better, int) else size
 
     def may_be(self, declared: Size, inferred: Size) -> bool:
-        """Return False if a declared size contradicts the inferred one for some sizes of the model's inputs."""
+        """Return True if a declared size may be right for all sizes of the model's inputs."""
         declared, inferred = self.resolved(declared), self.resolved(inferred)
         if not isinstance(declared, int) or inferred is None or declared == inferred:
             return True
@@ -129,7 +129,7 @@ class SymbolSnapshot:
     symbols: frozenset[str]
 
     def outside(self, type_: PartialType) -> PartialType:
-        """Return a type in which sizes with symbols made after this moment are None."""
+        """Replace each size with a symbol newer than this snapshot by None."""
         return type_.each_size(lambda size: size if self.names.sizes.symbols(size) <= self.symbols else None)
 
 

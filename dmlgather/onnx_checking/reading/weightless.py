@@ -61,12 +61,12 @@ class KeptParts:
     size: int
 
     def read(self) -> bytes:
-        """Return the parts as one protobuf message. FileError if the file has become shorter."""
+        """Return the parts as one protobuf message. Raise FileError if the file has become shorter."""
         return b"".join(part if isinstance(part, bytes) else _read(self.file, part.start, part.stop) for part in self.parts)
 
 
 def without_weights(file: BinaryIO, size: int) -> KeptParts:
-    """Find the ranges of a model file that hold no weights. FileError if the file becomes shorter than `size` bytes."""
+    """Find the ranges of a model file that hold no weights. Raise FileError if the file becomes shorter than `size` bytes."""
     from onnx import ModelProto
 
     walk = _ElementSkipper(file)
@@ -81,9 +81,9 @@ class _UnusualError(Exception):
 class _Layout(NamedTuple):
     """The fields of a protobuf message type that may hold tensors or elements. The keys are tags: field number and wire type.
     `inner`: the types of nested messages.
-    `single`: the fields with a tensor that may occur only once, because protobuf merges repeated ones.
+    `single`: the fields with a tensor that may occur only once, because protobuf merges repeated fields.
     `packed`: the bytes per element in each field that holds a list of elements; 0 if they vary.
-    `unpacked`: for each field that holds one element, a pattern of several such fields in a row.
+    `unpacked`: for each field that holds one element per occurrence, a pattern that matches a run of occurrences.
     """
 
     inner: Mapping[int, Any]
@@ -117,7 +117,7 @@ def _is_tensor(descriptor: Any) -> bool:
 
 
 def _has_tensor(descriptor: Any, *around: Any) -> bool:
-    """Return True if a message type is a tensor, or has one in a field that occurs only once. `around`: the outer types."""
+    """Return True for a tensor, or a message type with a tensor in a singular field. `around`: the enclosing message types."""
     if descriptor in around or _is_tensor(descriptor):
         return descriptor not in around
     inner = (field.message_type for field in descriptor.fields if field.message_type is not None and field.has_presence)
@@ -237,7 +237,7 @@ class _ElementSkipper:
             raise _UnusualError
 
     def _end_of_run(self, at: int, end: int, pattern: re.Pattern[bytes]) -> int:
-        """Return the position after a series of fields with one element each."""
+        """Return the position after a run of fields that match `pattern`, each with one element."""
         size = _HEAD
         while True:
             match = pattern.match(_read(self.file, at, min(at + size, end)))

@@ -42,7 +42,7 @@ def _term(sizes: Sizes, name: KnownSize, factor: int) -> str:
 
 
 MOST_ROUNDS = 32
-"""Limit of passes over all conditions. The range of one symbol may narrow those of others."""
+"""Limit of passes over all conditions. A smaller range of one symbol may narrow the ranges of other symbols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +190,8 @@ class Conditions:
             yield inequality if possible else False
 
     def _solved(self, inequality: AtLeast) -> Atom:
-        """Solve an inequality for its only symbol without a fixed value.
-        Return None if there are several such symbols, or if the solutions are not one range.
+        """Solve an inequality in which all symbols but one have fixed values.
+        Return None if more symbols are not fixed, or if the solutions are not one range.
         """
         symbols = self.sizes.symbols(inequality.left) | self.sizes.symbols(inequality.right)
         ranges = {symbol: self.ranges.get(symbol, ANY) for symbol in symbols}
@@ -202,7 +202,7 @@ class Conditions:
         return (open_symbols[0], solution) if isinstance(solution, Range) else solution
 
     def met(self, inequality: AtLeast, values: Mapping[str, int]) -> bool:
-        """Return True if an inequality holds for these numbers. ZeroDivisionError if a side has no integer value."""
+        """Return True if an inequality holds for these numbers. Raise ZeroDivisionError if a side has no integer value."""
         return self.sizes.at(inequality.left, values) - self.sizes.at(inequality.right, values) >= inequality.offset
 
     def _difference(self, inequality: AtLeast) -> tuple[dict[str, int], int] | None:
@@ -282,7 +282,7 @@ def _of_range(symbol: str, allowed: Range) -> SizeCondition:
 
 
 def _atom(factors: Mapping[str, int], constant: int) -> Atom:
-    """Return the condition factor * symbol + constant >= 0 as an `Atom`. `factors` has at most one symbol."""
+    """Solve factor * symbol + constant >= 0. `factors` has at most one symbol."""
     if not factors:
         return constant >= 0
     ((symbol, factor),) = factors.items()

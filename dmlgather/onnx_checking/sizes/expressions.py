@@ -147,7 +147,7 @@ class Sizes:
         return frozenset({size}) if isinstance(size, str) else frozenset()
 
     def at(self, size: KnownSize, values: Mapping[str, int]) -> int:
-        """Evaluate a size. ZeroDivisionError if it has no integer value for these numbers."""
+        """Evaluate a size. Raise ZeroDivisionError if it has no integer value for these numbers."""
         if isinstance(size, int):
             return size
         if size not in self._named:
@@ -187,7 +187,7 @@ class Sizes:
         self, left: KnownSize, right: KnownSize, offset: int, symbol: str, ranges: Mapping[str, Range]
     ) -> Range | bool | None:
         """Solve left >= right + offset for one symbol. All other symbols must have a fixed value in `ranges`.
-        Return the range of solutions: True if all values in the symbol's range are solutions, False if none is.
+        Return the range of solutions. Return True if the symbol's whole range solves it, and False if no value does.
         Return None if the solutions are not one range.
         """
         key = (left, right, offset, symbol, *ranges.items())
@@ -280,7 +280,7 @@ OPERATIONS = (*QUOTIENTS, *_SIMPLE)
 
 
 def _exact(value: Any) -> bool:
-    """Return True if floating point computes an expression of usual sizes without rounding, such as N/2."""
+    """Return True if floating point computes an expression without rounding, unless sizes are very large. Example: N/2."""
     if value.is_integer:
         return True
     return not value.atoms(_sympy().Pow) and all(_is_short(number) for number in value.atoms(_sympy().Rational))
@@ -300,7 +300,7 @@ def _finite(value: Any) -> bool:
 
 @cache
 def _sympy() -> Any:
-    """Import sympy, which takes half a second. ModuleNotFoundError says how to install it."""
+    """Import sympy, which takes half a second. Raise ModuleNotFoundError, which says how to install it."""
     try:
         import sympy
     except ModuleNotFoundError as error:

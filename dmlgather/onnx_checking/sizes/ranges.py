@@ -90,7 +90,7 @@ class LinearBounds:
         return low, high
 
     def constant(self, ranges: Ranges) -> LinearBounds:
-        """Return bounds without symbols."""
+        """Return the limits of these bounds, as numbers."""
         return LinearBounds(*self.ends(ranges))
 
 
@@ -161,7 +161,7 @@ def _floor(operand: LinearBounds, ranges: Ranges) -> LinearBounds:
 
 
 def _modulo(operand: LinearBounds, divisor: LinearBounds, ranges: Ranges) -> LinearBounds:
-    """Return bounds of a remainder. It has the sign of the divisor and a smaller absolute value."""
+    """Return bounds of a remainder. A remainder has the sign of the divisor, and a smaller absolute value."""
     low, high = divisor.ends(ranges)
     if low == high and low:
         whole = _floor(operand.times(Fraction(1) / low), ranges).constant(ranges)
@@ -184,7 +184,7 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
     "Max": _most,
     "Mod": _modulo,
 }
-"""Functions that compute bounds of a result from those of two operands, by sympy class."""
+"""Functions that compute bounds of a result from the bounds of two operands, by sympy class."""
 
 
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
@@ -231,7 +231,7 @@ def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
     """Divide the range of a symbol into intervals. Yield each interval, and the bounds of the expression in it.
-    `is_open`: a function that returns True for bounds that require smaller intervals.
+    `is_open`: a function of the bounds. An interval is halved while it returns True.
     """
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0

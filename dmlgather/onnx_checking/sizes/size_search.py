@@ -39,7 +39,7 @@ class Crossing:
         return all(sizes.linear(size) is not None for size in (*self.left, *self.right))
 
     def difference(self, sizes: Sizes, values: Values) -> int:
-        """Evaluate sum(left) - sum(right) - offset. ZeroDivisionError if a size has no integer value."""
+        """Evaluate sum(left) - sum(right) - offset. Raise ZeroDivisionError if a size has no integer value."""
         left, right = (sum(sizes.at(size, values) for size in side) for side in (self.left, self.right))
         return left - right - self.offset
 
@@ -96,7 +96,7 @@ class SizeSearch:
         self._roots: dict[tuple[Crossing, str, tuple[int, ...]], int | None] = {}
 
     def first(self, constraints: Sequence[Constraint]) -> dict[str, int] | None:
-        """Return values that meet the constraints, or None. Earlier symbols are made as small as possible first."""
+        """Return values that meet the constraints, or None. The first symbol gets its smallest value, then the second …"""
         values: dict[str, int] = {}
         if not all(constraint.by(values) for constraint in constraints if not constraint.symbols):
             return None
@@ -152,7 +152,7 @@ class SizeSearch:
         return self._symbols[crossing, symbol]
 
     def _root(self, crossing: Crossing, symbol: str, others: Values) -> int | None:
-        """Solve a crossing for one symbol. Return the value, rounded down, or None."""
+        """Return the value of one symbol at which the crossing's difference is 0, rounded down. None if it is not found."""
         key = (crossing, symbol, tuple(others.values()))
         if key not in self._roots:
             if len(self._roots) == MOST_ROOTS:

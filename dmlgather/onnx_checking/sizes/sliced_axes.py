@@ -23,7 +23,10 @@ class SlicedAxis:
     step: int
 
     def at(self, sizes: Sizes, values: Values) -> Window:
-        """Return the taken elements for these numbers. ZeroDivisionError if a size has no integer value."""
+        """Return which elements the slice takes for these values of symbols.
+
+        Raise ZeroDivisionError if a size has no integer value.
+        """
         return window(sizes.at(self.size, values), sizes.at(self.start, values), sizes.at(self.end, values), self.step)
 
     def symbols(self, sizes: Sizes) -> frozenset[str]:
@@ -42,7 +45,10 @@ class SlicedAxis:
             yield Constraint(symbols, met, crossings)
 
     def _crossings(self) -> Iterator[Crossing]:
-        """Yield boundaries at which the formula for the number of elements may change: bounds are equal, or a step apart."""
+        """Yield boundaries at which the formula for the element count may change.
+
+        There, two of 0, the size, the start and the end are equal, or one step apart.
+        """
         size, start, end = (self.size,), (self.start,), (self.end,)
         step = abs(self.step)
         for offset in sorted({0, step, step + 1, -step, -step - 1}):  # a bound like floor(N/2) reaches one of them exactly
@@ -59,7 +65,7 @@ class SlicedAxis:
 
 
 def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Iterator[Conditions]:
-    """Yield conditions under which the slice takes an element, one set for each combination of signs of the bounds.
+    """Yield conditions under which the slice is not empty: one set for each combination of signs of start and end.
     `common`: conditions to include. They must require a size of at least 1.
     `within`: True to require, where possible, that symbolic bounds lie within the axis.
     """
@@ -76,7 +82,7 @@ def nonempty(axis: SlicedAxis, common: Conditions, within: bool = True) -> Itera
 
 
 def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require that a slice with a positive step takes an element.
+    """Require that a slice with a positive step is not empty.
     `from_front`: True if the start is 0 or more. `to_front`: True if the end is 0 or more.
     """
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
@@ -94,7 +100,7 @@ def _forwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fro
 
 
 def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_front: bool) -> None:
-    """Require that a slice with a negative step takes an element. The parameters are as in `_forwards`."""
+    """Require that a slice with a negative step is not empty. The parameters are the same as in `_forwards`."""
     size, start, end = (axis.size,), (axis.start,), (axis.end,)
     if from_front and to_front:
         conditions.require(start, end, 1)

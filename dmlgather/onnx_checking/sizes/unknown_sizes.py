@@ -63,9 +63,9 @@ class NodeSizes:
 
 @dataclass(frozen=True)
 class TrialSizes:
-    """Numbers for a node's unknown sizes, to check the node with. The smallest numbers come last.
+    """Trials: sets of numbers for a node's unknown sizes, to check the node with. The smallest numbers come last.
     `provided`: the conditions that all trials meet. They imply that no tensor is empty.
-    `possible`: False if no sizes meet the conditions. Then the only trial shows the fault. None if this is not known.
+    `possible`: False if no sizes meet all conditions. The only trial then breaks one, to show the fault. None: not known.
     """
 
     values: list[dict[str, int]]
@@ -79,7 +79,9 @@ def named(role: str, shape: Sequence[KnownSize | None]) -> Named:
 
 
 def trial_sizes(node: NodeSizes, clamped: bool = False) -> TrialSizes:
-    """Choose trials that show everything DirectML may do with a node. `clamped`: True if slice bounds may leave their axes."""
+    """Choose numbers for a node's unknown sizes, so that every case of DirectML occurs.
+    `clamped`: True if slice bounds may lie outside their axes.
+    """
     any_sizes, nonempty_inputs, rules = _any_sizes(node), _nonempty_inputs(node), _rules(node)
     for within in (False,) if clamped else (True, False):
         combinations = _sign_combinations(node, nonempty_inputs, within)
@@ -106,7 +108,7 @@ def _nonempty_inputs(node: NodeSizes) -> Conditions:
 
 
 def _any_sizes(node: NodeSizes) -> Conditions:
-    """Require that no size is negative or exceeds DirectML's largest."""
+    """Require that each size lies between 0 and DirectML's largest size."""
     conditions = Conditions(node.sizes)
     for size in node.dimensions:
         if isinstance(size, str):
@@ -166,7 +168,7 @@ class _Search:
         return trials
 
     def may_miss(self, smallest: Values) -> bool:
-        """Return True if `smallest` is too large for DirectML, although the search may have missed smaller sizes."""
+        """Return True if `smallest` is too large for DirectML, but smaller sizes may exist that the search missed."""
         return not self._small(smallest) and any(smallest[symbol] > each.low for symbol, each in self.search.ranges.items())
 
     def _is_multiple(self, size: KnownSize, unit: int) -> Constraint:

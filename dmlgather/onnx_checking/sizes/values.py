@@ -16,7 +16,7 @@ from dmlgather.onnx_checking.sizes.expressions import KnownSize
 class Unknown:
     """The reason why a value is unknown before the model runs.
     `reason`: a noun phrase, such as "an input of the graph".
-    `computed`: True if the reason names a computation. Values computed from this one have the same reason.
+    `computed`: True if the reason names a computation. Values that are computed from the value keep this reason.
     `of_sizes`: True if the value depends only on sizes, and these do not depend on data.
     """
 
@@ -26,7 +26,7 @@ class Unknown:
     of_sizes: bool = False
 
     def computed_from(self, name: str, decided_by: str | None = None) -> Unknown:
-        """Return the Unknown for a value that is computed from this one. `name`: the name of this value."""
+        """Return the reason for a result that is computed from this value. `name`: the name of this value."""
         reason = self.reason if self.computed else f"computed from {name!r}, {self.reason}"
         return Unknown(reason, decided_by, computed=True, of_sizes=self.of_sizes)
 
