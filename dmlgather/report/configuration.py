@@ -130,7 +130,7 @@ _BLANK = re.compile(r"\s*(#.*)?")
 def line_of(text: str, path: Sequence[str | int]) -> int | None:
     """Return the line number, from 1, of the TOML statement that sets the value at `path`.
 
-    It is the end of the shortest prefix of `text` that parses and has the value.
+    The first lines up to this statement form the shortest beginning of `text` that parses and has the value.
     """
     lines = text.split("\n")
     begun = 0

@@ -62,7 +62,7 @@ class ReportedFinding(LocatedFinding):
 
     @classmethod
     def of_located(cls, finding: LocatedFinding, status: FindingStatus = FindingStatus.OPEN, reason: str = "") -> ReportedFinding:
-        """Return a finding with a status."""
+        """Convert a `LocatedFinding`, and add a status and the reason for it."""
         return cls.model_construct(**{**finding.__dict__, "standing": status, "reason": reason})
 
     @property

@@ -296,7 +296,7 @@ FORMATS = ("text", "concise", *DATA)
 
 
 class Output(NamedTuple):
-    """A report to write, to standard output if `file` is None."""
+    """The format of a report and the file to write it to. `file`: None for standard output."""
 
     format: str
     file: Path | None = None
@@ -332,7 +332,7 @@ class Output(NamedTuple):
 
 
 def complete(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """Return the outputs to files, then one to standard output. Raise ValueError if two formats go to the same place."""
+    """Add an output to standard output if there is none, and put it last. Raise ValueError if two formats go to one place."""
     files: dict[Path | None, Output] = {}
     for output in outputs:
         first = files.setdefault(output.file, output)

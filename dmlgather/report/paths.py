@@ -100,7 +100,7 @@ class Patterns:
         self._spec, self._folder = specification(patterns), folder
 
     def within(self, folder: str) -> Patterns:
-        """Drop the patterns that match the whole `folder`. Return the others."""
+        """Return the patterns that do not match the whole `folder`."""
         patterns = copy(self)
         if (name := relative(folder, self._folder)) is not None:
             patterns._spec = without_matches_of(self._spec, name)

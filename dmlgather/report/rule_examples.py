@@ -10,7 +10,7 @@ _KEY = re.compile(r"\s*(?:\"(\w+)\"|\{\"type\": \"(\w+)\")")
 
 
 def shared_example(section: str, page: str) -> str:
-    """Return the last JSON block before a section. The diffs in the section change this example."""
+    """Return the JSON example to which the diffs in a section apply: the last JSON block before the section."""
     found = _JSON.findall(page.partition(section)[0])
     if not found:
         raise ValueError("the page has no example before the section")

@@ -308,7 +308,7 @@ class _IgnoreEntry:
         return self._patterns is None or self._patterns.match(file)
 
     def is_complete(self, report: CheckReport, checked: Iterable[Path]) -> bool:
-        """Return True if the check covered every file of the entry without problems. There must be at least one file."""
+        """Return True if the check covered every file that the ignore entry applies to, at least one, without problems."""
         files = [file for file in report.files if self.covers(file.file)]
         whole = all(any(relative(root, str(path)) is not None for path in checked) for root in self._roots)
         return whole and bool(files) and not any(file.problems for file in files)
@@ -342,7 +342,7 @@ class Settings:
         return self.loaded.configuration if self.loaded else Configuration()
 
     def complete_outputs(self) -> tuple[Output, ...]:
-        """Return the outputs to files, then one to standard output. Raise ValueError if two formats go to the same place."""
+        """Return the reports to write: to files, then to standard output. Raise ValueError if two formats go to one place."""
         if self.outputs or self.loaded is None:
             return complete(self.outputs)
         return complete(Output.parse(value, self.loaded.folder) for value in self.configuration.formats)
@@ -379,7 +379,7 @@ class Settings:
         return self.configuration.provider if self.provider is None else self.provider
 
     def low_levels(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield a configuration key and a message for each feature level too low for the provider. An option's key is ()."""
+        """Yield a configuration key, () for an option, and a message for each feature level too low for the provider."""
         if self._provider is None:
             return
         stated = self.configuration.levels.items()

@@ -45,7 +45,7 @@ class SourceLines:
 
 
 def cut(text: str, column: int, width: int) -> tuple[str, int]:
-    """Shorten a line to the text around a column. Return the text, and how many terminal columns precede the column.
+    """Shorten a line to the text around `column`. Return the text, and the width of the text before that character.
 
     The time does not depend on the length of the text. `column`: from 1, in characters. `width`: in terminal columns.
     """

@@ -39,7 +39,7 @@ class NodeListing(enum.Enum):
 
 
 def by_node(file: FileReport) -> tuple[list[ReportedFinding], dict[str, list[ReportedFinding]]]:
-    """Separate the findings about nodes from all others. Return the others, then the findings by node."""
+    """Return the findings about no node, then the findings about each node."""
     of_nodes: dict[str, list[ReportedFinding]] = {node.place: [] for node in file.nodes}
     others: list[ReportedFinding] = []
     for finding in file.findings:
@@ -288,7 +288,7 @@ class _ModelText:
                 yield from (f"{indent}{text}".rstrip() for text in lines)
 
     def nodes(self) -> Iterator[str]:
-        """Yield lines about all nodes if the listing is ALL, else about refused and unknown nodes without a shown finding."""
+        """Yield lines about nodes: all for the listing ALL, else the refused and unknown nodes whose findings are not shown."""
         shown = {finding.subject for finding in self.file.findings if finding.status is not FindingStatus.IGNORED}
         for node in self.file.nodes:
             wrong = node.verdict in (Verdict.REFUSED, Verdict.UNKNOWN) and node.place not in shown
