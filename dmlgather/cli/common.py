@@ -94,8 +94,8 @@ class JsonOutput:
 def load(path: Path, allow_outside: bool = False, *, executes: bool = True, command: str = "") -> CheckedFile:
     """Check a DxDispatch model or a descriptor. Findings go to standard error.
 
-    End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed. `command`: the subcommand,
-    if it takes no ONNX models.
+    End the command with exit code 1 if the file has errors, with 2 if it cannot be read or executed. `command`: the name of
+    a subcommand that takes no ONNX models, or "".
     """
     from dmlgather.directml.dxdispatch.model_file import check_file
     from dmlgather.directml.dxdispatch.writing import NAME

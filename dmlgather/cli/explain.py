@@ -137,7 +137,7 @@ def _errors(findings: Iterable[Finding]) -> str:
 
 
 def _unknown_sizes(tensors: Iterable[CheckedTensor]) -> Iterator[str]:
-    """Yield the sizes of shapes and bounds that the model leaves open."""
+    """Yield each unknown rank, size or slice bound of these tensors, as text."""
     from dmlgather.wording import printable
 
     for tensor in tensors:
@@ -187,8 +187,8 @@ def explain(
     """Show for each operator of a file: plan, canonical plan, the code that runs it on each device, bytes moved, and the lowest
     feature level.
 
-    In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For each of the
-    others, a line states the reason. --size states a size that the model leaves open.
+    In an ONNX model, each gather, slice, DepthToSpace and SpaceToDepth with known types and sizes is explained. For any
+    other node of these operators, a line says why it is not explained. --size states a size that the model leaves open.
 
     A picture shows index values and the values of a small input. They come from the first dispatch of a DxDispatch model, or
     from the constants of an ONNX node; for a descriptor, they are examples. Of an ONNX model, a picture shows one node.

@@ -142,7 +142,7 @@ def _lowest(name: str, takes: Callable[[Row], bool]) -> str:
 
 
 def _matrix(corner: str, columns: Sequence[str], rows: Sequence[str], cell: Callable[[str, str], str]) -> str:
-    """Return a table. Rows with equal cells become one row."""
+    """Return a Markdown table. Rows with equal cells are merged into one row with several names."""
     merged = dict[tuple[str, ...], list[str]]()
     for row in rows:
         merged.setdefault(tuple(cell(column, row) for column in columns), []).append(row)
