@@ -107,7 +107,7 @@ class _Pairs(NamedTuple):
 
 
 class _Tally:
-    """Collects, chunk by chunk, the number of differing elements and the stretches of consecutive ones."""
+    """Collects, chunk by chunk, the number of differing elements, and the runs of consecutive differing elements."""
 
     def __init__(self) -> None:
         self.differing = self.nans = self.zeros = self.left_out = 0
@@ -218,7 +218,7 @@ def _suspected(
 
 
 def _numbered(outputs: tuple[NDArray[Any], NDArray[Any]], ranks: NDArray[Any]) -> NDArray[Any]:
-    """Return the row-major numbers of some differing elements. `ranks`: which ones, counted from 0, in ascending order."""
+    """Return the row-major numbers of some differing elements. `ranks`: [0, 2] selects the first and the third."""
     numbers, before = [], 0
     for pairs in _unequal(*outputs):
         low, high = np.searchsorted(ranks, (before, before + pairs.numbers.size))

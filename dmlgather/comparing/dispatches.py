@@ -62,7 +62,7 @@ def _compared_shares(
 
 
 def _copied(devices: Sequence[str], output: int, inputs: int) -> MemoryShare:
-    """Return the host memory for outputs on GPUs, and for the first device's inputs in case of a mismatch."""
+    """Return the host memory for copies from GPUs: of all outputs, and of the first device's inputs after a mismatch."""
     on_gpu = [Device.parse(name).on_gpu for name in devices]
     return MemoryShare(CPU, output * sum(on_gpu) + inputs * on_gpu[0], "copies of a dispatch's tensors from GPUs")
 

@@ -234,7 +234,7 @@ class Explained:
 def explained(
     run: OperatorRun, differing: tuple[Numbers, NDArray[Any]], right: tuple[Numbers, NDArray[Any]], sample: NDArray[Any]
 ) -> list[Explained]:
-    """Return the faults that explain a wrong output best. Return none if the evidence is weak, or if too many explain it.
+    """Return the faults that explain a wrong output best. Return none if the evidence is weak, or too many faults explain it.
 
     `differing`, `right`: the row-major numbers of wrong and of right output elements, each with the bit patterns of the
     elements. `sample`: the bit patterns of some input elements.
@@ -279,8 +279,8 @@ class _Frequencies:
         `hits`: the bit patterns that were predicted correctly. `copied`: True for each prediction that is a copy of an input
         element.
 
-        A pattern that occurs in the input counts once. If 1 in 1,024 elements has it, it gives log2(1024) = 10 bits. A constant
-        that the input lacks counts at each hit, with its width: two hits of a 32-bit constant give 2 * 32 = 64 bits.
+        A pattern that occurs in the input counts once. If 1 in 1,024 elements has it, it gives log2(1024) = 10 bits. For a
+        constant that does not occur in the input, each hit counts with all bits: two hits of 32 bits give 2 * 32 = 64 bits.
         """
         patterns, first, counts = np.unique(hits, return_index=True, return_counts=True)
         at = np.minimum(np.searchsorted(self._patterns, patterns), max(self._patterns.size - 1, 0))

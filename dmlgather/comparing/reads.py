@@ -1,4 +1,4 @@
-"""The input elements that an operator run copies to given output elements, and those that a faulty run would copy."""
+"""The input elements that an operator run copies to given output elements, and the elements that a faulty run would copy."""
 
 from __future__ import annotations
 

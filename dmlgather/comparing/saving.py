@@ -109,7 +109,7 @@ class CompareReport(Record):
     """The seed of the random inputs of a single descriptor in the last trial."""
 
     trials: int | None = None
-    """The number of trials of a single descriptor. The report is about the last one; the others were equal."""
+    """The number of trials of a single descriptor. The report is about the last trial; all earlier trials were equal."""
 
     devices: tuple[ComparedDevice, ...]
     """The devices, in the order that the user gave. All other outputs are compared with the output of the first device."""
@@ -148,7 +148,7 @@ def device_title(device: Device) -> str:
 
 
 def check_no_older(case: Path, devices: Iterable[str], external: int = 0, made_from: Iterable[Path] = ()) -> None:
-    """Raise FileError if outputs of an earlier case would stay, because users would take them for new ones.
+    """Raise FileError if outputs of an earlier case would stay, because users would take them for new outputs.
 
     `devices`: the devices whose outputs are replaced. `external`: the number of other programs whose outputs are replaced.
     """
