@@ -131,7 +131,9 @@ def test_a_case_of_given_inputs(folder: Path, command: Command, what: Any) -> No
 @pytest.mark.parametrize("columns", ["60", "80"])
 def test_a_mismatch_and_the_tables_fit_the_terminal(folder: Path, columns: str) -> None:
     """The words are those that are printed elsewhere."""
-    np.save(folder / "gpu.npy", np.load(folder / "gpu.npy") * 3)
+    changed = np.load(folder / "gpu.npy")
+    changed.view(np.uint8)[...] ^= 1
+    np.save(folder / "gpu.npy", changed)
     write(folder, GATHER)
     compared = ["compare", "--devices", "cpu", "model.json", "--inputs", "table.npy", "ids.npy", "--against", "gpu.npy"]
     for arguments, code in ((compared, 1), (["levels"], 0)):
