@@ -179,8 +179,8 @@ def _check_no_other_case(target: Path) -> None:
     for other in (target.parent / name for name in names if name not in (target.name, f"{prefix}report.json")):
         if other.suffix.lower() == ".json" and beside(other, "") == prefix and _names_files(other, prefix):
             raise FileError(
-                f"{other} is another case whose files are also called {prefix}…, and saving would replace these files: name "
-                "another place, or a case whose name differs in letters, digits, _ or - (40 at most)"
+                f"the files of the case {other} begin with {prefix}, too, and would be replaced: use another folder, or another "
+                "name. The first 40 letters, digits, _ and - of a name make the files' names"
             )
 
 

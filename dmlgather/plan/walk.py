@@ -100,8 +100,8 @@ def check_inside(inner: IndexPlan, start: Sequence[int], sizes: Sequence[int], s
         high = start[axis] + sum(move for move in moves if move > 0)
         if low < 0 or high >= size:
             raise CompositionError(
-                f"the outer plan reads coordinates {low} … {high} of the inner output's dimension {axis} of size {size} "
-                f"(inner shape {list(inner.shape)}, strides {list(inner.out_strides)}): strides cannot describe this"
+                f"the outer plan reads coordinates {low} … {high} in dimension {axis} of the inner output, which has size {size} "
+                f"(inner shape {list(inner.shape)}, strides {list(inner.out_strides)}): one plan cannot wrap around there"
             )
 
 

@@ -26,7 +26,7 @@ BoundCall = Callable[[], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """The arrays of one call. They hold bytes or Python objects. NumPy copies Python objects as such, to count references."""
+    """The arrays of one call. If the elements are Python objects, NumPy copies them and counts their references."""
 
     data: NDArray[Any]
     indices: NDArray[Any] | None
@@ -113,7 +113,7 @@ def _slices(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
 def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
     if not geometry.reads:
         addresses = Addresses(geometry, geometry.rank, buffers.indices, origin=0, pitch=1)
-        # Indices are only checked: the output is empty, or every index is bad.
+        # Nothing is copied, because the output is empty or no index is valid. Only check the indices.
         return partial(_by_blocks, addresses, fit(geometry.shape, block), lambda *_: None)
     item = buffers.dtype(geometry.item)
     target = geometry.target(buffers.out, item)

@@ -46,7 +46,7 @@ def form_cost(work: Work, form: LaunchForm, start: float = START, enough: float 
         walkers, steps = int(np.count_nonzero(walking)), [form.walked.out_step, form.walked.in_step, *form.walked.index_steps]
         skipped = ~walking * (moved - 1)  # the element of a thread that does not walk lies after all chunks
         rounds = [(places + np.multiply.outer(steps, skipped), ordered, 1)]
-        if walkers:  # later, idle threads get the address of a walking thread, and so add no sectors
+        if walkers:  # threads without more elements get an address of another thread, so that they add no sectors
             one = int(walking.argmax())
             rounds.append((np.where(walking, rounds[0][0], rounds[0][0][:, one : one + 1]), [False] * len(ordered), moved - 1))
     elements = BLOCK + walkers * (moved - 1)

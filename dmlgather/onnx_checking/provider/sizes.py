@@ -80,7 +80,7 @@ def lost_elements(has_elements: Conditions, size: KnownSize, bounds: SlicedBound
     if isinstance(bounds.step, int) and bounds.step < 0:  # both bounds lie before the axis
         lost.require((), (size, start), 1)
         lost.require((), (size, end), 1)
-    elif isinstance(start, int) and start <= LOWEST:  # the provider does not add the size to such an end
+    elif isinstance(start, int) and start <= LOWEST:  # with such a start, the provider does not add `size` to a negative end
         lost.require((), (end,), 1)
         lost.require((size, end), (), 1)
     else:

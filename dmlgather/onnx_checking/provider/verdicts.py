@@ -182,7 +182,10 @@ def _others(
 
 
 def _summary(nodes: Sequence[ProviderNode], converted: int, unloaded: int = 0) -> ProviderSummary:
-    """Count nodes by verdict. `converted`: the number of nodes that every adapter would run on DirectML with int32 indices."""
+    """Count nodes by verdict.
+
+    `converted`: the number of nodes that run on DirectML on every adapter if their indices become int32.
+    """
     count_of = Counter(node.verdict for node in nodes)
     running = (_V.FUSED, _V.SINGLE, _V.DIFFERS, _V.UNCLEAR)
     counts = {

@@ -111,7 +111,7 @@ def _backwards(axis: SlicedAxis, conditions: Conditions, from_front: bool, to_fr
     elif to_front:
         conditions.require(size + start, end, 1)
     elif conditions.holds(start, end, 1) is False or (isinstance(axis.start, int) and axis.start < -ELEMENT_LIMIT):
-        conditions.require((), size + end, 1)  # start is clamped to the first element, so end must lie before it
+        conditions.require((), size + end, 1)  # start becomes 0, so end must lie before element 0
     else:
         conditions.require(start, end, 1)
 
