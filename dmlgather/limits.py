@@ -26,7 +26,7 @@ RESERVED_PER_CPU = 32 * MEGABYTE
 """Address space in bytes that libraries reserve for each CPU, mostly for thread stacks. It is added to the limit."""
 
 NUMPY_PER_CPU = 48 * MEGABYTE
-"""Address space in bytes that the import of NumPy reserves for each CPU. It is added to the limit."""
+"""Address space in bytes that the import of NumPy reserves for each CPU. It is added if NumPy is not yet imported."""
 
 REPEAT_SECONDS = 0.5
 """LimitError is raised again after this time, because Python drops exceptions in `__del__` and elsewhere."""

@@ -50,7 +50,7 @@ JsonFile = Annotated[
 
 @dataclass(frozen=True)
 class JsonOutput:
-    """Where a command writes its JSON: to standard output, to `file`, or nowhere.
+    """Where a command writes its JSON: to standard output, to `file`, to both or nowhere.
 
     `made_from`: the input files of the command, which are never overwritten. `others`: other files that the command writes.
     """

@@ -92,8 +92,8 @@ def to_directml(
 
     - GATHER, if index vectors have one component and there are no batching dimensions. Trailing
       components with a window as large as the dimension are not counted, because they can only be 0.
-    - GATHER_ELEMENTS, if index vectors have one component, there are batching dimensions, and at most one other dimension
-      of start_indices is larger than 1.
+    - GATHER_ELEMENTS, if index vectors have one component, windows have one element, there are batching dimensions, and at most
+      one other dimension of start_indices is larger than 1.
     - Otherwise GATHER_ND1, or GATHER_ND before level 3_0. Strides bring operand's dimensions into the order of start_index_map,
       batching dimensions to the front, and the output's windows to offset_dims.
     - If a window is larger than one element and smaller than its dimension, a SLICE1 or SLICE before one of these operators. The

@@ -419,7 +419,7 @@ class IndexExpression:
         return indices
 
     def _indices_in(self, memory: Device) -> tuple[Any, ...]:
-        """Return the index tensor of each step that has one. Index arrays in host memory are copied to `memory`."""
+        """Return the index tensor of each step that has one: on the GPU of the step's index arrays, else in `memory`."""
         links = tuple(link for link in self._links if isinstance(link, Brackets | TakenAlong) and link.looks_up)
         if any(link.has_placeholder for link in links):
             raise TypeError(f"{self} has a placeholder for an index array: write the array itself to run it")

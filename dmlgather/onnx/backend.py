@@ -148,8 +148,8 @@ class Backend(onnx.backend.base.Backend):
 
         `inputs`: one array per input name of the node. `outputs_info`: ignored, because the inputs determine types and shapes.
         Two keywords select the opset. `opset_version`: a number; default: the newest opset that the installed package onnx
-        knows. `opset_imports`: the opset of each domain, as a dict or a list of OperatorSetIdProtos. If it is given,
-        opset_version has no effect.
+        knows. `opset_imports`: the opset of each domain, as a dict or a list of OperatorSetIdProtos. If it has ONNX's
+        domain, opset_version has no effect.
 
         Raises the errors of `prepare` and `PreparedModel.run`.
         """

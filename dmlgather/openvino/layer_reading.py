@@ -38,7 +38,10 @@ PROBLEMS: Mapping[str, type[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One input or output of a layer. `type`: a type such as "f32". An unknown type, shape or size is None."""
+    """One input or output of a layer. `type`: a type such as "f32".
+
+    An unknown type, shape or size is None. The shape of a scalar is None, too: such a port states no sizes.
+    """
 
     id: int
     type: str | None

@@ -44,7 +44,7 @@ def run_layer(
 
     Attributes that the version does not have are ignored, such as batch_dims of Gather-1. Inputs and output must have the
     shapes and types of their ports. A size of -1 allows any size. A port without sizes allows any shape; a port without
-    precision allows any type. The type of an input is not checked if it is a Python integer or a sequence.
+    precision allows any type. The type of an input that is a Python integer or a sequence is not checked.
 
     Raises ValueError for a layer of another operation, for a missing port, and for a shape that a port does not allow;
     TypeError for a type that a port does not allow, and for a missing or extra input. The function of the operation may raise

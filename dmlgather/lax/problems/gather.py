@@ -92,7 +92,7 @@ NON_NUMBERS = (np.character, np.void, np.object_, np.datetime64, np.timedelta64)
 def mode_of(mode: Any) -> OutOfBounds:
     """Return the policy for a mode of JAX.
 
-    `mode`: a name, a member of JAX's GatherScatterMode, or None. Raises ValueError if there is no such mode.
+    `mode`: a name, a member of JAX's GatherScatterMode, or None. Raises ValueError for other values, also for "one_hot".
     """
     name = "promise_in_bounds" if mode is None else mode
     if type(mode).__name__ == "GatherScatterMode":
@@ -107,7 +107,8 @@ def fill_bytes(value: Any, dtype: np.dtype[Any]) -> bytes:
     """Return the bytes of a fill value, cast to `dtype` by NumPy's rules.
 
     None means JAX's default: NaN, the smallest signed integer, the largest unsigned integer, or True. Raises TypeError if the
-    value is no number, and OverflowError if an integer type gets an integer of more than 64 bits.
+    value is no number, or complex for a real type; OverflowError for an integer of more than 64 bits in an integer type, and
+    for an integer that is too large for a float.
     """
     if value is None:
         return _NANS.get(dtype.name) or _default(dtype).tobytes()

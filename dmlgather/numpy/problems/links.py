@@ -47,9 +47,10 @@ class ParsedEntry:
 
 
 def is_placeholder(item: Any) -> bool:
-    """Return True if an entry is only the type of an index array: (shape, dtype), or an object with `shape` and `dtype`.
+    """Return True if an entry is only the type of an index array.
 
-    NumPy rejects such a pair as an entry, so the pair has no other meaning.
+    It is a pair (shape, dtype), or an object with `shape` and `dtype` that is no array. NumPy rejects such a pair as an entry,
+    so the pair has no other meaning.
     """
     if hasattr(item, "shape") and hasattr(item, "dtype"):
         return not any(hasattr(item, name) for name in ("__array__", "__dlpack__", "__cuda_array_interface__"))
@@ -95,7 +96,7 @@ def parse_entry(number: int, item: Any) -> ParsedEntry:
 
 
 def _index_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type that NumPy converts an index array to. uint64 becomes int64."""
+    """Return the type that an index array is converted to: native byte order, and int64 for uint64."""
     return POSITIONS if dtype == np.uint64 else dtype.newbyteorder("=")
 
 

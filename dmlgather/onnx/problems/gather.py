@@ -64,7 +64,10 @@ class Gather(GatherProblem):
 
 @dataclass(frozen=True)
 class GatherElements(GatherProblem, GatherElementsProblem):
-    """output[c] = data[c with c[axis] replaced by indices[c]]. Indices may be smaller than data, except along `axis`."""
+    """output[c] = data[c with c[axis] replaced by indices[c]].
+
+    Except along `axis`, no dimension of indices is larger than in data.
+    """
 
     data: TensorType
     indices: TensorType

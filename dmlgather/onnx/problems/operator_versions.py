@@ -73,7 +73,7 @@ def _versions(
     index_types: tuple[str, ...] = ("int64",),
     **attributes: int,
 ) -> Iterator[OperatorVersion]:
-    """Yield the versions of an operator. `required`: the names of required inputs; by default, all inputs are required."""
+    """Yield the versions of an operator. `required`: names of required inputs and attributes; default: all inputs."""
     for since in opsets:
         allowed = tuple(name for opset, names in sorted(types.items()) if opset <= since for name in names)
         yield OperatorVersion(operator, since, allowed, inputs, inputs if required is None else required, index_types, attributes)
