@@ -49,7 +49,7 @@ def check_model(
 
     `include_host`: True to judge shape computations too; otherwise their verdict is `host`.
     `provider`: a program that runs models on DirectML. The result then predicts what it does with each node.
-    `given`: numbers for unknown sizes, by name. They affect only the result's `calls`.
+    `given`: numbers for unknown sizes, by name. The result's `calls` has the nodes whose sizes are all known with them.
 
     An invalid file gives a result with one problem and nothing else. Raise ValueError for an unknown level or provider, or a
     level too low for the provider.

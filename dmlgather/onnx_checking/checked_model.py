@@ -370,6 +370,7 @@ class KnownCall:
 @dataclass(frozen=True)
 class CheckedModel:
     """The result of `check_model`.
+    `opsets`: the imported versions, by domain ("" is ONNX's own).
     `others`: the number of nodes without a verdict, by operator.
     `problems`: the reason why the file cannot be read, otherwise empty.
     `calls`: the nodes with known types and sizes, by place.

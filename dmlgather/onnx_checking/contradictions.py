@@ -59,7 +59,7 @@ def numbers_may_be(declared: Size, inferred: Size) -> bool:
 
 
 def confirmed_part(type_: PartialType, inferred: PartialType) -> PartialType:
-    """Keep only the facts of a type that the inferred type confirms. Names of sizes stay."""
+    """Keep only the facts of a type that the inferred type confirms. Numbers become the inferred sizes; names of sizes stay."""
     if type_.kind is not None or type_.excessive:
         return type_ if inferred.kind == type_.kind else NOTHING
     dtype = None if inferred.dtype is None else type_.dtype

@@ -169,7 +169,7 @@ BATCH = 100
 
 
 def check_all(files: Files, jobs: int | None = 1, note: Note = no_note) -> list[Checked]:
-    """Check files, with one worker process for each `FILES_PER_WORKER`.
+    """Check files, with one worker process for each `FILES_PER_WORKER`. The results are in the order of the files.
 
     `jobs`: the maximum number of processes, with this one. None: one per CPU, at most `MOST_PROCESSES`.
     """

@@ -350,7 +350,7 @@ class Settings:
     def check(self, paths: Iterable[Path], outputs: Sequence[Output] = ()) -> CheckReport:
         """Check files and folders, and write the baseline if requested.
 
-        Raise FileError if a baseline cannot be used, or if an output would overwrite a file that was read.
+        Raise FileError if a baseline cannot be used, or if it or an output would overwrite a file that was read.
         """
         old, paths = self._baseline(), tuple(paths)
         report = check_paths(

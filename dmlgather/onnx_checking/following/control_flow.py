@@ -144,7 +144,10 @@ def scan_types(node: NodeProto, scope: Scope, run: Run) -> list[PartialType] | N
 
 
 def scan_body_types(node: NodeProto, body: GraphProto, type_of: Callable[[str], PartialType]) -> list[PartialType] | None:
-    """Return the types of a Scan body's inputs: state variables, then slices of scan inputs. None in opset 8."""
+    """Return the types of a Scan body's inputs: state variables, then slices of scan inputs.
+
+    None if body and node have different numbers of inputs, as in opset 8.
+    """
     types, count = list(map(type_of, node.input)), _scan_input_count(node)
     if len(body.input) != len(types) or count > len(types):
         return None

@@ -42,7 +42,7 @@ class ShapeArray:
         return self.reshape([self.shape[axis] for axis in order])
 
     def __getitem__(self, slices: tuple[slice, ...]) -> ShapeArray:
-        """Slice the first dimensions. Raise TypeError if a size of a sliced dimension is not a number."""
+        """Slice the first dimensions. Raise TypeError if any size of the array is not a number."""
         indices = [range(size) for size in self.shape]
         for axis, slice_ in enumerate(slices):
             indices[axis] = indices[axis][slice_]

@@ -45,7 +45,10 @@ class NodeRequests:
         *,
         evaluates: bool = True,
     ) -> NodeAnswer:
-        """Infer the outputs' types, and their values if all inputs are known. The answer is empty if ONNX refuses the node."""
+        """Infer the outputs' types, and their values if all inputs are known.
+
+        The answer is empty if ONNX refuses the node or exceeds a limit, or if an unknown input has no data type.
+        """
         from onnx import GraphProto, ModelProto, numpy_helper
 
         if self.limits.used_up:

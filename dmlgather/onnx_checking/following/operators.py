@@ -33,7 +33,7 @@ def computing(elements: Callable[..., Any], **columns: Any) -> OperatorEntry:
 
 
 def reduction(operation: str | None = None) -> OperatorEntry:
-    """Return the entry of a reduction. `operation`: the operation on two elements; None to leave sizes unknown."""
+    """Return the entry of a reduction. `operation`: the operation on two elements; None: symbolic sizes give Unknown."""
     return OperatorEntry(computes=None if operation is None else element_rules.reduction(operation), host=(1,))
 
 

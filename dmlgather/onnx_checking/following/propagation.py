@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
 MOST_STEPS = 4_000
-"""Step limit per model for evaluating loops. Beyond it, values and types are unknown."""
+"""Step limit per model for values of loops, and again for types of loops and calls. Beyond it, they are unknown."""
 
 STEPS_OF_CALL = 20
 """The steps that one shape inference of a local function counts as."""
@@ -42,7 +42,10 @@ class Propagation:
         self._finds_types = False
 
     def visit(self, node: NodeProto, opset: int | None, scope: Scope, inside: Mapping[str, Scope]) -> None:
-        """Infer the types and values of a node's outputs, and store them in `scope`. `opset`: None outside ONNX's domain."""
+        """Infer the types and values of a node's outputs, and store them in `scope`.
+
+        `opset`: the version of ONNX's own domain. None for a call of a local function, or an ill-formed node.
+        """
         types, values = scope.inputs(node)
         call = None if opset is None else KnownNode(node, opset, types, values, scope.reader.names, self.requests)
         for name in node.output:

@@ -229,7 +229,7 @@ def pad(call: KnownNode) -> list[Shape | None] | None:
 
 
 def resize(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Resize. Only integer scales give known sizes."""
+    """Compute the output shape of Resize. Scales that are no integers give unknown sizes."""
     data = call.sizes(0)
     if call.opset < 11 or call.ints("axes") is not None:
         return None
@@ -274,7 +274,7 @@ def split(call: KnownNode) -> list[Shape | None] | None:
 
 
 def flatten(call: KnownNode) -> list[Shape | None] | None:
-    """Compute the output shape of Flatten: the products of the sizes before and after the axis."""
+    """Compute the output shape of Flatten: the products of the sizes before the axis, and from it on."""
     data = call.shape(0)
     if data is None:
         return [[None, None]]

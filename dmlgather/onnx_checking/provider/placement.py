@@ -153,7 +153,7 @@ class _Graph:
     def _lies_on_cpu(self, node: NodeProto) -> bool:
         """Return True if all inputs are on the CPU.
 
-        Return False if DirectML's kernel reads one of them on the CPU, unless it is a constant or an input of the graph.
+        Return False if DirectML's kernel reads one of them on the CPU, unless it is a small constant or an input of the graph.
         """
         host = KERNELS[node.op_type].host if in_family(node) else entry_of(node).host
         for at, name in enumerate(node.input):

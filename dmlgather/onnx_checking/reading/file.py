@@ -50,7 +50,7 @@ class ModelFile:
 
 
 def read_model(path: Path) -> ModelFile:
-    """Read a model and infer the main graph's shapes. Raise FileError for an invalid file."""
+    """Read a model and infer the main graph's shapes. FileError for an invalid file, ImportError for a missing package."""
     model, size = _decoded(path)
     if not model.HasField("graph"):
         raise FileError("holds no graph: it is no ONNX model, or one that was cut off")

@@ -27,7 +27,7 @@ HIDDEN = "dmlgather.hidden"
 
 def inferred(model: ModelProto, limits: InferenceLimits, strict: bool = False) -> tuple[GraphProto, str]:
     """Infer shapes. Return the graph, and the reason why shapes are missing, or "". May change `model`.
-    ValueError if the model is too large.
+    ValueError if the model is too large. Other errors: as in `InferenceLimits.infer_shapes`.
     """
     graph, remark = _within_limits(model, limits, strict)
     if _hide_mistaken(model, graph):
@@ -130,7 +130,7 @@ def _inferred(model: ModelProto, limits: InferenceLimits, strict: bool, propagat
 
 
 def _hide(model: ModelProto, plain: GraphProto) -> bool:
-    """Make shape inference skip nodes that read a tensor with more elements than shapes have. Return True if it skips any."""
+    """Make shape inference skip nodes that propagate data and read too long a tensor. Return True if it skips any."""
     long = {value.name for graph in graphs_in(plain) for value in _values(graph) if _is_long(value)}
     tensors = [tensor for graph in graphs_in(plain) for tensor in graph.initializer]
     long.update(tensor.name for tensor in tensors if len(tensor.dims) == 1 and tensor.dims[0] > KEPT_ELEMENTS)

@@ -114,7 +114,7 @@ class ModelSizes:
         return all(self._at(inferred, sample) in (None, declared) for sample in SAMPLES)
 
     def _at(self, size: KnownSize, sample: Sequence[int]) -> int | None:
-        """Evaluate a size with these numbers for its symbols, or return None after a division by zero."""
+        """Evaluate a size with these numbers for its symbols, or return None if it has no integer value."""
         try:
             return self.sizes.at(size, dict(zip(sorted(self.sizes.symbols(size)), cycle(sample), strict=False)))
         except ZeroDivisionError:

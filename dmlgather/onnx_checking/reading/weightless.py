@@ -66,7 +66,7 @@ class KeptParts:
 
 
 def without_weights(file: BinaryIO, size: int) -> KeptParts:
-    """Find the ranges of a model file that hold no weights. Raise FileError if the file becomes shorter than `size` bytes."""
+    """Find all of a model file but the elements of large tensors. FileError if the file becomes shorter than `size` bytes."""
     from onnx import ModelProto
 
     walk = _ElementSkipper(file)
@@ -125,7 +125,7 @@ def _has_tensor(descriptor: Any, *around: Any) -> bool:
 
 
 class _ElementSkipper:
-    """Collects the ranges of a model file that hold no weights. `fields`: the number of fields read so far."""
+    """Collects all of a model file but the elements of large tensors. `fields`: the number of fields read so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.fields = file, 0

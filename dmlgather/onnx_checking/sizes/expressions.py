@@ -188,7 +188,7 @@ class Sizes:
     ) -> Range | bool | None:
         """Solve left >= right + offset for one symbol. All other symbols must have a fixed value in `ranges`.
         Return the range of solutions. Return True if the symbol's whole range solves it, and False if no value does.
-        Return None if the solutions are not one range.
+        Return None if the solutions are not one range, or were not found.
         """
         key = (left, right, offset, symbol, *ranges.items())
         if key not in self._solved:

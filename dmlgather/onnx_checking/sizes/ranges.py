@@ -39,7 +39,7 @@ class Range:
         return self.high is not None and self.low > self.high
 
     def condition(self, name: str) -> str:
-        """Return "1 <= N <= 512", or "N >= 1" if the upper limit exceeds DirectML's."""
+        """Return "1 <= N <= 512", or "N >= 1" if the upper limit is DirectML's or more."""
         if self.high is None or self.high >= ELEMENT_LIMIT:
             return f"{name} >= {self.low}"
         if self.low == self.high:
@@ -190,7 +190,7 @@ _OF_TWO: Mapping[str, Callable[[LinearBounds, LinearBounds, Ranges], LinearBound
 def where_not_negative(bound: Bounding, symbol: str, ranges: Ranges = NO_RANGES) -> Range | bool | None:
     """Return the range of one symbol in which an expression is at least 0. All other symbols must have a fixed value.
     Return True if this is the whole range of the symbol, and False if the expression is always negative.
-    Return None if the values are not one range.
+    Return None if the values are not one range, or were not found.
     """
     accepted: list[Range] = []
     for interval, (least, most) in _intervals(bound, symbol, ranges, lambda least, most: least < 0 <= most):
@@ -231,7 +231,7 @@ def _intervals(
     bound: Bounding, symbol: str, ranges: Ranges, is_open: Callable[[Number, Number], bool]
 ) -> Iterator[tuple[Range, tuple[Number, Number]]]:
     """Divide the range of a symbol into intervals. Yield each interval, and the bounds of the expression in it.
-    `is_open`: a function of the bounds. An interval is halved while it returns True.
+    `is_open`: a function of the bounds. An interval is divided while it returns True, up to about MOST_INTERVALS intervals.
     """
     whole = ranges.get(symbol, ANY)
     pending, count = [(whole.low, _last(whole))], 0
