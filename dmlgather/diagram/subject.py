@@ -64,7 +64,10 @@ class Subject:
     elements: NDArray[Any] | None = None
 
     def with_values(self, values: Any, origin: str = "values as given") -> Subject:
-        """Return a copy with these index values. Raises TypeError unless they are integers, ValueError for a wrong shape."""
+        """Return a copy with these index values.
+
+        Raises TypeError unless they are integers, ValueError for a wrong shape, and if there is no index tensor.
+        """
         if self.indices is None:
             raise ValueError(f"{self.title} has no index tensor, so it takes no index values")
         array = np.asarray(values)

@@ -61,7 +61,7 @@ class BasicIndexing(SliceView):
 class AdvancedIndexing(Problem):
     """An index expression with index arrays: output[…, i…, …] = data[…, indices[i…], …], with slices of the other dimensions.
 
-    `axes`: the dimensions with index arrays. It is empty for x[False], which reads no data.
+    `axes`: the dimensions with index arrays. It is empty for x[True] and x[False].
     `indices`: of shape [i…] for one array. Several arrays are broadcast and stacked: [i…, number of arrays].
     `taken`, `kept`: as in BasicIndexing, for the other dimensions.
     `place`: position in `kept` where the dimensions i… are inserted.

@@ -22,7 +22,10 @@ from dmlgather.plan.compose import compose
 from dmlgather.plan.walk import CompositionError
 
 MOST_WITH_GAPS = 2**20
-"""Longest range, in elements, that a dispatch may write with gaps. The graph needs an index for each element."""
+"""Longest range, in elements, that a dispatch may write with gaps if a later command reads the buffer.
+
+The graph needs an index for each element.
+"""
 
 BYTE = np.dtype(np.uint8)
 
@@ -96,7 +99,7 @@ class BufferContents:
     def _from_last_write(self, layout: Layout, dtype: np.dtype[Any], name: str) -> tuple[str, Layout] | None:
         """Return the value of the last write that overlaps a tensor, and the layout of the tensor in this value.
 
-        Return None if the value does not contain the whole tensor.
+        Return None if there is no such write, or if the value does not contain the whole tensor.
         """
         start, stop = _byte_span(layout, dtype.itemsize)
         overlapping = (write for write in reversed(self._writes) if write.span[0] < stop and start < write.span[1])
@@ -117,7 +120,10 @@ class BufferContents:
         return parts
 
     def _flat_write(self, number: int) -> str:
-        """Return the name of a one-dimensional value: all elements from the lowest to the highest address of a write."""
+        """Return the name of a value with all elements from the lowest to the highest address of a write, in this order.
+
+        It may have any shape.
+        """
         if number not in self._flattened:
             write = self._writes[number]
             sizes, strides = write.layout.sizes, write.layout.strides

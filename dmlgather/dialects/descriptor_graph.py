@@ -35,8 +35,9 @@ from dmlgather.wording import braces
 def descriptor_graph(descriptors: Sequence[OperatorDesc]) -> IndexGraph:
     """Return the graph of a chain of descriptors. The output of each descriptor is the InputTensor of the next one.
 
-    A tensor with Strides becomes a one-dimensional array: its whole buffer. Raises DescriptorError for a descriptor that
-    feature level 6_4 refuses, ValueError if the chain is empty or does not fit together.
+    The inputs are the first InputTensor, then each IndicesTensor. An input with Strides becomes a one-dimensional array: its
+    whole buffer. Raises DescriptorError for a descriptor that feature level 6_4 refuses, ValueError if the chain is empty or
+    does not fit together.
     """
     if not descriptors:
         raise ValueError("expected at least one descriptor, got none")
@@ -81,6 +82,7 @@ def model_graph(model: CheckedFile) -> IndexGraph:
     - The outputs are values that dispatches wrote. First come the values that print and writeFile commands show, then the
       final contents of resources that no later command reads or shows.
     - Inputs and outputs have the names of their resources. "(before)" is added to an input that is also an output.
+      If a resource has several outputs, all but the first get a number.
 
     Raises ValueError for a model with errors or refusals.
     """

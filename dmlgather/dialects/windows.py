@@ -42,7 +42,7 @@ def window(size: int, start: int, end: int, step: int) -> Window:
 def integers(operator: object, name: str, values: Sequence[Any], most: int = 2**63 - 1) -> tuple[int, ...]:
     """Return starts, ends, axes or steps as Python ints.
 
-    Raises TypeError if a value is no integer. Raises ValueError for an array of several dimensions, and for an integer outside
+    Raises TypeError if a value is no integer. Raises ValueError for an array of another rank than 1, and for an integer outside
     -2^63 … `most`.
     """
     shape = getattr(values, "shape", (0,))

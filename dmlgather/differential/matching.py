@@ -19,7 +19,7 @@ from dmlgather.wording import counted
 
 
 class MismatchError(ValueError):
-    """An input or output of the program has no counterpart in the model, or the two have different types or shapes."""
+    """An input or output of the program or model has no counterpart in the other, or the two have different types or shapes."""
 
 
 class DifferentValuesError(ValueError):

@@ -51,7 +51,7 @@ def encoded(numbers: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def decoded(elements: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers that `encoded` has stored. The result is -1 for an element that cannot hold such a number."""
+    """Return the numbers that `encoded` has stored. The result is -1 for an element that holds no such number."""
     dtype = elements.dtype
     if dtype.hasobject:
         numbers = [int(text) if str(text).isdecimal() else -1 for text in elements.flat]

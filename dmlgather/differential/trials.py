@@ -26,7 +26,7 @@ _MAX_WORK = 2**28
 """The runs of one check may read and write this many elements together. This limits the number of draws."""
 
 _MIN_DRAWS = 3
-"""Draws per check, even if they exceed _MAX_WORK."""
+"""Least limit for the draws of a check, even if they exceed _MAX_WORK."""
 
 _MAX_KEPT_BYTES = 2**29
 """Larger data are computed again for each draw."""

@@ -212,7 +212,7 @@ def entries(
 
 
 def remaining(name: str, offsets: Sequence[int], data: BufferTensorDesc) -> tuple[int, ...]:
-    """Return the number of elements from each offset to the end. Raises ValueError if an offset exceeds the size."""
+    """Return the number of elements from each offset to the end. Raises ValueError for an offset outside its dimension."""
     for axis, (offset, size) in enumerate(zip(offsets, data.sizes, strict=True)):
         integer(f"{name}[{axis}]", offset, (0, max(size - 1, 0)), f"dimension {axis} of data has size {size}")
     return tuple(size - offset for size, offset in zip(data.sizes, offsets, strict=True))

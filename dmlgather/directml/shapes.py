@@ -67,7 +67,8 @@ def first_indexed(desc: GatherNDOperatorDesc) -> int:
 def gathered_nd(desc: GatherNDOperatorDesc) -> tuple[int, ...]:
     """Return the sizes of the result of GATHER_ND or GATHER_ND1, without leading 1s.
 
-    They are the sizes of IndicesTensor except the last one, then the sizes of InputTensor after the indexed dimensions.
+    They are the last IndicesDimensionCount sizes of IndicesTensor without the very last one, then the sizes of InputTensor
+    after the indexed dimensions.
     """
     indices = desc.indices_tensor.sizes
     trailing = desc.input_tensor.sizes[first_indexed(desc) + tuple_size(desc) :]

@@ -318,7 +318,7 @@ def _stored(array: Any) -> da.Array:
 
 @dataclass(frozen=True, slots=True)
 class NpyChunk:
-    """A contiguous chunk of a .npy file. A call maps it into memory. `stamp`: the file's size and time of change."""
+    """A contiguous chunk of a .npy file. A call maps it into memory. `stamp`: the file's size and modification time."""
 
     path: Path
     stamp: tuple[int, int]

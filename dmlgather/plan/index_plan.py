@@ -277,7 +277,7 @@ def lookup(
     """Return the lookup with which `indices` select positions along `axis` of `data`.
 
     `index_strides`: strides of `indices` along each dimension of the plan, in elements.
-    `component`: distance of the first index from the start of `indices`, in elements.
+    `component`: distance from element (0, …, 0) of `indices` to the first index that is read, in elements.
     `wraps`: True if negative indices count from the end.
     """
     size = data.sizes[axis]
@@ -304,7 +304,7 @@ def build(
     """Return the plan that writes every element of `output` once, under CLAMP.
 
     `in_strides`: strides of `data` along each dimension of `output`, in elements.
-    `in_offset`: distance of the first element from the start of `data`, in elements.
+    `in_offset`: distance from element (0, …, 0) of `data` to the first element that is read, in elements.
     `indices`, `index_type`: needed only with `lookups`.
     """
     return IndexPlan(

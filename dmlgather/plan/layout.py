@@ -11,7 +11,7 @@ EXACT_OVERLAP_ELEMENTS = 2**20
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a row-major array without gaps. A size of 0 counts as 1, so no stride is 0."""
+    """Return the strides of a row-major array without gaps, in elements. A size of 0 counts as 1, so no stride is 0."""
     strides: list[int] = []
     step = 1
     for size in reversed(sizes):
@@ -109,7 +109,7 @@ def coordinates(address: int, sizes: Sequence[int], strides: Sequence[int]) -> t
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The positions of a tensor's elements in a buffer. Strides may be 0 or negative.
+    """The positions of a tensor's elements in a buffer, counted in elements. Strides may be 0 or negative.
 
     `offset`: address of element (0, …, 0).
     `extent`: size of the buffer.

@@ -35,7 +35,8 @@ class AxisMap:
 
     `shape`: the new shape. It may leave out elements at the tensor's end.
     `windows`: for each axis, the positions that are read or that indices can select.
-    `dim_axes`: for each dimension of the pattern, the axis along which it moves; None for a stride of 0.
+    `dim_axes`: for each dimension of the pattern, the axis along which it moves; None for a stride of 0. A dimension of size 1
+    may also have None.
     `lookup_axes`: for each lookup, the axis that it indexes.
     """
 

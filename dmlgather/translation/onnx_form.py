@@ -56,7 +56,7 @@ _OPERATORS = {
 """The ONNX operator for each operator of `Elementwise`."""
 
 _WHERE_TYPES = {"bool": "uint8", "int16": "int32", "uint16": "uint32", "uint64": "int64"}
-"""Types that onnxruntime's Where lacks, each with a type that holds all its values."""
+"""Types that onnxruntime's Where lacks, each with a type to which its values can be cast and back without loss."""
 
 
 _MIN_IR_VERSION = 4
@@ -76,7 +76,10 @@ class OnnxForm:
         """Names of int64 constants, by their elements."""
 
     def model(self, defaults: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> Any:
-        """Return the onnx.ModelProto. `defaults`: its initializers. Raises UntranslatableError if ONNX lacks an operator."""
+        """Return the onnx.ModelProto. `defaults`: the initial values of inputs.
+
+        Raises UntranslatableError if ONNX lacks an operator.
+        """
         from onnx import helper
 
         self.types = {name: self.types[value] for name, value in zip(outputs, self.graph.outputs, strict=True)} | self.types

@@ -34,7 +34,7 @@ class OperatorDesc(Structure):
 
     `of` does not check DirectML's rules either. It raises TypeError for an argument that is not a tensor, for a type that
     DirectML lacks, for indices that are not integers, and for an `output` with another type than the data. It raises ValueError
-    if the sizes of `output` differ from the inferred sizes, or if none can be inferred, for example from an axis out of range.
+    if the sizes of `output` do not fit the inferred sizes, or if none can be inferred, for example from an axis out of range.
     """
 
     operator: ClassVar[Operator]

@@ -56,7 +56,7 @@ class BindingSet(NamedTuple):
     """A `bindings` object of a dispatch command (`at_execution`) or of a dispatchable.
 
     `declared`: the names of all resources, including resources that could not be read.
-    `bound`: the binding of each tensor. Tensors with a finding DML1xx (about the tensor alone) are left out.
+    `bound`: the binding of each tensor. Tensors with an error DML1xx (about the tensor alone) are left out.
     """
 
     dispatchable: Dispatchable

@@ -229,7 +229,7 @@ class _LinesCheck:
 
 
 def _numbered(value: object) -> ForeignPart | None:
-    """Return a ForeignPart if the type is a number. dmlgather_dump.h writes a number for operators that its header lacks."""
+    """Return a ForeignPart for an unknown number as type. dmlgather_dump.h writes it for operators that its header lacks."""
     number = value.get("type") if isinstance(value, dict) else None
     if not isinstance(number, int) or isinstance(number, bool) or number in {0, *NUMBERS.values()}:
         return None

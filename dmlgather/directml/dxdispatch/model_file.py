@@ -156,7 +156,7 @@ class _ModelCheck:
         """Unsupported parts, by section and name."""
         self.refusals: list[FileProblem] = []
         self.invalid_tensors: dict[str, set[str]] = {}
-        """Tensors with DML1xx findings, by dispatchable."""
+        """Tensors with DML1xx errors, by dispatchable."""
 
     def checked(self) -> CheckedFile:
         with suppress(EnoughError):

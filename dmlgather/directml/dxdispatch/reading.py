@@ -143,7 +143,10 @@ class Reading:
         return part
 
     def check_lengths(self, path: Path) -> bool:
-        """Return True if no array or object at `path` has too many entries. Otherwise report the first one."""
+        """Return True if no array or object at `path` has too many entries. Otherwise report the first one.
+
+        A list of initial values may have any length.
+        """
         pending = [(path, self.value_at(path))]
         for at, value in pending:
             if not isinstance(value, list | dict) or (at[-1:] == ("initialValues",) and isinstance(value, list)):

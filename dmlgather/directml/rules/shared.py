@@ -71,8 +71,8 @@ _EXACT: dict[DataType, tuple[int, int]] = {
 def _replacement(case: TensorCase, row: Row) -> str:
     """Return a text that names the data types to use instead of a tensor's data type.
 
-    For an integer type, these types can represent all its values. If the level has no such type, the text names the best one,
-    and the lowest newer level with a better type.
+    For data of an integer type, these types can represent all its values. If the level has no such type, the text names the
+    best one, and the lowest newer level with a better type.
     """
     data_type = case.tensor.data_type
     if data_type not in _EXACT or case.name == "IndicesTensor":
