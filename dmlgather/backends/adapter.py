@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from dmlgather.backends.prepared_call import PreparedCall
 
 Repeater: TypeAlias = Callable[[Sequence[Any]], Any]
-"""Function that repeats a prepared call on other arrays. It returns None if the slow path must run."""
+"""Function that repeats a prepared call on other arrays, a list of the inputs and then `out` or None.
+
+It returns None if the slow path must run.
+"""
 
 DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 DLPACK_CUDA = (2, 13)  # kDLCUDA, and kDLCUDAManaged, whose device number may be wrong
@@ -51,7 +54,7 @@ class Adapter(ABC):
     def view(self, array: Any) -> tuple[Any, Device]:
         """Return the view of an array, and the array's device.
 
-        On a GPU, also orders the call with the library's work on the array (`order`). Raises TypeError if `array` is no array.
+        On a GPU, also orders the call with the library's work on the array (`order`). Raises TypeError if `array` has no view.
         """
 
     def output_view(self, out: Any) -> tuple[Any, Device]:
@@ -66,7 +69,10 @@ class Adapter(ABC):
         return self.view(array)[1]
 
     def order(self, array: Any, view: Any, number: int) -> None:  # noqa: B027 - NumPy and CuPy need none
-        """Let the call wait for the library's work on the array. Keep the array's memory until the call has run."""
+        """Let the call wait for the library's earlier work on the array, and the library's later work wait for the call.
+
+        Keep the array's memory until the call has run.
+        """
 
     def stream(self, array: Any) -> int | None:  # noqa: ARG002
         """Return the address of the stream on which the library works with the array.
@@ -296,7 +302,7 @@ class ExchangedArrays(Adapter):
         return array
 
     def _ready(self, array: Any) -> None:
-        """Wait until the library has finished its work on an array."""
+        """Wait for the library's work on an array if its `__cuda_array_interface__` names no stream."""
 
     def _on_a_gpu(self, array: Any, number: int) -> tuple[Any, Device]:
         cupy = require(number)

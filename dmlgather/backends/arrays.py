@@ -68,7 +68,7 @@ def _registered(kind: type, adapter: Adapter, plain: bool) -> Adapter:
 def adopt(array: Any) -> tuple[Any, Device]:
     """Return a NumPy or CuPy array over the memory of `array` (its view), and its device.
 
-    In the body of `in_order`, the call is also ordered with other work on the array. Raises TypeError if `array` is no array.
+    In the body of `in_order`, the call is also ordered with other work on the array. Raises TypeError if `array` has no view.
     """
     return (array, CPU) if type(array) is np.ndarray else adapter_of(array).view(array)
 
@@ -87,7 +87,7 @@ def home_of(array: Any) -> Device:
 
 
 def allocate(device: Device, sizes: Sequence[int], dtype: np.dtype[Any], like: Any = None) -> Any:
-    """Return a new packed NumPy or CuPy array.
+    """Return a new packed NumPy or CuPy array. Raises ValueError like `check_size`.
 
     `like`: an array of the library to which `hand_back` will convert the new array; None for NumPy or CuPy.
     """

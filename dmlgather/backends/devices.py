@@ -41,7 +41,10 @@ class Device:
         return self if self.on_gpu else CPU
 
     def current(self) -> AbstractContextManager[Any]:
-        """Make this GPU CuPy's current device. Raise DeviceError if the GPU or CuPy is missing."""
+        """Return a context manager that makes this GPU CuPy's current device. It does nothing if this is no GPU.
+
+        Raises DeviceError if the GPU or CuPy is missing.
+        """
         if not self.on_gpu:
             return nullcontext()
         return _cupy_device_class(self.index)(self.index)  # type: ignore[no-any-return]

@@ -45,7 +45,7 @@ def packed_signature(dtype: np.dtype[Any], shape: tuple[int, ...], where: int) -
 
 
 def new_place(memory: Device) -> int:
-    """Return the place (see `Signature`) of a new array in `memory`. A new array is writeable and aligned to 16 bytes."""
+    """Return the place (see `Signature`) of a new array in `memory`. It is writeable, and on a GPU aligned to 16 bytes."""
     return memory.index << 4 if memory.on_gpu else WRITEABLE
 
 

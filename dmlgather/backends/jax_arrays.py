@@ -102,7 +102,7 @@ class JaxArrays(ExchangedArrays):
     def hand_back(self, result: Any, like: Any) -> Any:
         """Convert a NumPy or CuPy array to a JAX array.
 
-        JAX copies it if its data type has less than 8 bits, or if its memory is not aligned to `ALIGNMENT` bytes.
+        JAX copies it if its data type has less than 8 bits, and host memory that is not aligned to `ALIGNMENT` bytes.
         """
         import jax
 

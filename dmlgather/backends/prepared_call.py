@@ -60,10 +60,10 @@ class PreparedCall(ABC):
         """
 
     run_at: RunAt
-    """Function that runs the call on the addresses of data, indices (0 without lookups) and output, and a stream.
+    """Function that runs the call on the addresses of data, indices (0 without lookups) and output, and of a stream.
 
-    It waits under RAISE. It returns False if `run` must run the call or raise its error. It calls few Python functions, because
-    each Python frame costs time.
+    Without a stream, it runs on CuPy's current one. A call in host memory ignores the stream. It waits under RAISE. It returns
+    False if `run` must run the call or raise its error. It calls few Python functions, because each Python frame costs time.
     """
 
     @abstractmethod
@@ -94,7 +94,7 @@ class PreparedCall(ABC):
         """Return a function that repeats the call on other arrays.
 
         The returned function checks nothing. Pass only arrays with the same signatures.
-        `adapters`: the adapter of each array.
+        `adapters`: the adapter of each array. On a GPU, they must be equal.
         """
         return adapters[0].repeater(self, adapters)
 

@@ -44,7 +44,8 @@ def watched(watcher: Watcher) -> Iterator[None]:
 def run(plan: IndexPlan, data: NDArray[Any] | range, indices: NDArray[Any] | None, out: NDArray[Any]) -> int | None:
     """Execute `plan` on three one-dimensional buffers. Under RAISE, return the smallest offset of a bad index, else None.
 
-    The elements of `data` and `out` have `plan.element_bytes` bytes. If an index is bad under RAISE, the output is not written.
+    `data`, `out`: elements of one dtype, of `plan.element_bytes` bytes. `indices`: elements of `plan.index_type`; None without
+    lookups. If an index is bad under RAISE, the output is not written.
     """
     plan.check_limits()
     if plan.out_of_bounds is OutOfBounds.RAISE:

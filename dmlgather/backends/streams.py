@@ -22,10 +22,11 @@ Key: TypeAlias = tuple[int, int, int]
 
 
 class Kept:
-    """Arrays of other libraries that a GPU may still use. Each is kept until its call has run.
+    """Arrays of other libraries that a GPU may still use. The next call drops those of all calls that have run.
 
-    Each stream has a queue of calls. If `QUEUE` calls have not run, the next call waits for the oldest. So memory is bounded,
-    and the GPU always has work. At exit, the process waits for all calls, before the libraries that own the memory shut down.
+    Each stream has a queue of calls. If `QUEUE` calls of a stream have not run, its next call waits for the oldest. So memory
+    is bounded, and the GPU always has work. At exit, the process waits for all calls, before the libraries that own the memory
+    shut down.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Kept:
         self._registered = False
 
     def __len__(self) -> int:
-        """Return the number of calls whose arrays are kept, because the calls have not run yet."""
+        """Return the number of calls whose arrays are kept. Some of these calls may have run already."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, key: Key, event: Any, views: Sequence[Any]) -> None:

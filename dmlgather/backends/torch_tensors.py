@@ -33,7 +33,7 @@ def is_compiling() -> bool:
 
 
 def gpu_of(array: Any) -> int | None:
-    """Return the number of a plain tensor's GPU, or None for any other object."""
+    """Return the number of a plain tensor's GPU, or None for a tensor in other memory and any other object."""
     return array.device.index if is_torch(array) and _is_plain(array) and array.device.type == "cuda" else None
 
 

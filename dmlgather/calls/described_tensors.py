@@ -65,7 +65,7 @@ class DescribedTensors:
     def prepared(self, *signatures: Signature | None, buffers: bool = False) -> PreparedCall | None:
         """Return the prepared call for arrays with these signatures, or None if an array must be converted or moved first.
 
-        An array whose shape is the described Sizes is a tensor with its own strides. Any other array is a buffer.
+        An array for whose shape `is_logical` is True is a tensor with its own strides. Any other array must be a buffer.
         `buffers`: True to use all arrays as buffers. Raises TypeError or ValueError if an array does not fit its tensor.
         """
         self.check_count(len(signatures) - 1)
@@ -167,8 +167,8 @@ def check_devices(devices: Sequence[Device]) -> None:
 def _stated(name: str, item: Any, where: int) -> Signature:
     """Return the signature of the array that `item` states.
 
-    `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes). `where`: the place of the array (see
-    `Signature`).
+    `item`: an example array, (shape, dtype), or (shape, dtype, strides in bytes). `where`: the place of an array that is
+    stated by shape (see `Signature`).
     """
     if not isinstance(item, tuple):
         try:

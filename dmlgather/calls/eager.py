@@ -152,6 +152,7 @@ def execute(
 ) -> Any:
     """Run a problem on arrays. The result is an array of the first array's library.
 
+    `out_of_bounds`: "clamp", "raise", "promise" or a Fill; None for the problem's own policy.
     `device`: the device that runs the problem; None for the device of the arrays.
 
     Raises TypeError for a wrong data type and for several devices, ValueError for a wrong shape, IndexError for a bad index
@@ -218,7 +219,7 @@ def _slots(request: Callable[..., Any], names: Mapping[str, Any]) -> dict[int | 
 def _reads_as_passed(ran: Ran, request: Request, args: Sequence[Any]) -> bool:
     """Return True if a call can be repeated by the prepared calls in `ran.written` and nothing else.
 
-    It can if these calls read the arrays as the caller passed them, without a conversion or a move.
+    It can if it has no `stream`, and these calls read the arrays as the caller passed them, without a conversion or a move.
     """
     return bool(
         ran.written

@@ -261,7 +261,7 @@ class CompiledOperator:
             self._raise(outcome)
 
     def _run_elsewhere(self, inputs: Sequence[Any], out: Any, stream: Any) -> Any:
-        """Run a call whose arrays are not all NumPy or CuPy arrays on the operator's device.
+        """Run a call with `stream` and without `out`, or with other arrays than NumPy's or CuPy's on the operator's device.
 
         Repeats an earlier call with equal signatures if there is one. Otherwise converts the arrays, and moves them if
         necessary.

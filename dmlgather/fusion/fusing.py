@@ -64,7 +64,7 @@ class IndexViews:
         self._types, self._views = graph.types, dict[str, IndexView]()
 
     def add(self, step: Step, plan: IndexPlan) -> None:
-        """If `step` only rearranges integers, record the output as an `IndexView`. `plan`: the plan of the step."""
+        """If `step` only rearranges integers, record the output as an `IndexView`. `plan`: its plan, without lookups."""
         source = self._view(step.inputs[0])
         with suppress(CompositionError):
             if source is not None:

@@ -163,8 +163,8 @@ def run_selftest(
 ) -> SelfTestReport:
     """Test the CPU or a GPU by random trials, and return a report.
 
-    `trials`: the number of trials. `seconds`: the time after which no new trial begins. `only`: the number of the only trial to
-    run. Give at least one of the three.
+    `trials`: the number of trials. `seconds`: the time after which no new trial begins; the first one always runs.
+    `only`: the number of the only trial to run. Give at least one of the three.
     `begun`: function that is called before the first trial. `progress`: function that is called before each trial.
 
     Ctrl-C raises KeyboardInterrupt if no trial has failed yet. Otherwise it ends the test, and the report has the failed

@@ -19,7 +19,7 @@ from dmlgather.selftest.random_plans import PlanBuffers, plan_for, random_buffer
 from dmlgather.wording import counted
 
 GUARD = 256
-"""Bytes of a guard band."""
+"""Fewest bytes of a guard band."""
 BASE_ALIGNMENT = 16
 """Bytes to which a buffer with its guard bands is aligned, also on a device."""
 
@@ -31,10 +31,10 @@ class GuardedBytes:
     """
 
     def __init__(self, content: bytes, misalignment: int, rng: random.Random, guard: int = GUARD) -> None:
-        """Put `content` between two random guard bands of `guard` bytes each. `guard` is a multiple of `BASE_ALIGNMENT`.
+        """Put `content` between two random guard bands of `guard` bytes. `guard` is a multiple of `BASE_ALIGNMENT`.
 
-        `misalignment`: the address of the content modulo `BASE_ALIGNMENT`. Pass `guard` = 0 under a memory checker, which
-        detects accesses out of bounds itself.
+        `misalignment`: the address of the content modulo `BASE_ALIGNMENT`. The first band is longer by this number of bytes.
+        Pass `guard` = 0 under a memory checker, which detects accesses out of bounds itself.
         """
         self.start = guard + misalignment
         self.end = self.start + len(content)

@@ -81,8 +81,8 @@ class Engine:
 class EngineProgram:
     """A plan prepared by the engine. It is immutable and thread-safe.
 
-    `launch`: function that takes the lowest addresses of data, indices and output, and executes the plan. It returns the
-    smallest offset of a bad index under RAISE, else -1. The caller must keep the memory alive.
+    `launch`: function that takes the lowest addresses of data, indices (0 without lookups) and output, and executes the plan.
+    It returns the smallest offset of a bad index under RAISE, else -1. The caller must keep the memory alive.
     """
 
     def __init__(self, engine: Engine, plan: IndexPlan, handle: _Handle) -> None:
@@ -191,7 +191,10 @@ def load() -> Engine | None:
 
 
 def status() -> str:
-    """Return the engine's instruction set and threads, or the reason why there is no engine."""
+    """Return the engine's instruction set and threads, or the reason why there is no engine.
+
+    Raises SettingError if DMLGATHER_PURE or DMLGATHER_NUM_THREADS has a wrong value.
+    """
     engine, reason = _load(host.is_pure(), LIBRARY)
     return reason if engine is None else f"compiled engine, {instruction_sets(engine)[0]}, {counted(host.threads(), 'thread')}"
 

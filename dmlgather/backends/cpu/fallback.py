@@ -139,7 +139,7 @@ def _take(geometry: Geometry, block: int, buffers: Buffers) -> BoundCall:
 def _by_blocks(addresses: Addresses, sizes: tuple[int, ...], move: Callable[[Box, Resolved], None]) -> int | None:
     """Call `move` for each block of units. Return None, or under RAISE the smallest offset of a bad index.
 
-    After the first bad index, blocks are checked but not moved.
+    From the first block with a bad index on, blocks are checked but not moved.
     """
     smallest: int | None = None
     for box in boxes(addresses.shape, sizes):

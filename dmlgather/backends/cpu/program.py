@@ -25,7 +25,8 @@ class CpuProgram:
     ) -> None:
         """Prepare a plan.
 
-        `compiled`: the compiled engine, or None to run with NumPy. Raises ValueError if a limit or wrap exceeds 64 bits.
+        `compiled`: the compiled engine, or None to run with NumPy. Raises ValueError if a limit or wrap is 2^63 or more, or
+        if a CLAMP or PROMISE plan indexes an axis of size 0.
         """
         plan.check_limits()
         self.plan = plan
@@ -61,8 +62,10 @@ class CpuProgram:
         Under RAISE, the function returns the smallest offset of a bad index, in elements. The output is then incomplete.
         Otherwise it returns None.
 
-        Raises ValueError if a buffer is too short, or not one-dimensional and contiguous. Raises TypeError for StringDType, and
-        for Python objects under FILL or with different types.
+        `data`, `out`: elements of `plan.element_bytes` bytes. `indices`: elements of `plan.index_type`; None without lookups.
+
+        Raises ValueError if a buffer is too short, has other elements, or is not one-dimensional and contiguous, and if `out`
+        is read-only. Raises TypeError for StringDType, and for Python objects under FILL or with different types.
         """
         self._check(data, indices, out)
         if data.dtype.hasobject or out.dtype.hasobject:

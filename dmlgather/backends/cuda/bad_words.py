@@ -30,9 +30,9 @@ class BadWord:
         self._free.append((self.address, self._event))
 
     def launched(self, stream: int) -> None:
-        """After a launch, record an event. When the event is done, the memory is free again.
+        """After a launch, record an event. No other stream gets the memory before the event is done.
 
-        In a graph capture, keep the memory forever instead, because the graph may run at any time.
+        In a graph capture, keep the word as long as the program instead, because the graph may run at any time.
         """
         if self._captured:
             return
@@ -46,7 +46,7 @@ class BadWord:
 class BadWords:
     """The `BadWord` objects of one program: one for each of the `WORDS` most recently used streams.
 
-    Another stream gets a word's memory as soon as the last launch with this word has run and its outcome is deleted. So a few
+    Another stream gets a word's memory only after the last launch with this word has run and its outcome is deleted. So a few
     words are enough for any number of streams, and no call waits for the GPU.
     """
 
@@ -63,7 +63,7 @@ class BadWords:
         self._grow()
 
     def of(self, stream: int) -> BadWord | None:
-        """Return the stream's word. Return None if other streams have used all words more recently."""
+        """Return the stream's word, or None if it has none. A stream can lose its word to another stream."""
         with self._lock:
             return self._of.get(_key(stream))
 

@@ -70,7 +70,7 @@ _last = _Last()
 
 
 def launch_form(work: Work, unroll: tuple[int, int], multiprocessors: int) -> LaunchForm:
-    """Return the cheapest launch form for `work` that has enough threads for the GPU.
+    """Return the cheapest launch form for `work`. If threads walk, it has enough threads for the GPU.
 
     `unroll`: two numbers of elements per walking thread: for different indices per element, and for the same indices.
     """

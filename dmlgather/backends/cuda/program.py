@@ -75,9 +75,9 @@ class CudaProgram:
         return self.current_streams(self.device).ptr  # type: ignore[no-any-return]
 
     def launch(self, input_pointer: int, index_pointer: int, output_pointer: int, stream: int) -> BadWord | None:
-        """Launch all kernels. Under RAISE, return the stream's word.
+        """Launch all kernels on the stream at this address. Under RAISE, return the stream's word.
 
-        Nothing waits or allocates, so a CUDA graph can capture the launches.
+        Nothing waits or allocates, so a CUDA graph can capture the launches. `index_pointer`: 0 without lookups.
         """
         launchers = getattr(self.thread, "launchers", None)
         if launchers is None or self.current_device() != self.device:
@@ -164,7 +164,7 @@ class CudaProgram:
         return blocks
 
     def enter_device(self) -> AbstractContextManager[Any]:
-        """Make the program's GPU current, so that this thread can launch there."""
+        """Return a context manager that makes the program's GPU current, so that this thread can launch there."""
         if not _this_thread.has_context:
             self._runtime.setDevice(self._runtime.getDevice())  # creates the CUDA context of a new thread
             _this_thread.has_context = True
@@ -182,7 +182,10 @@ class CudaProgram:
         return None if self._words is None else self._words.reset(stream)
 
     def first_bad(self, stream: int) -> int | None:
-        """Wait for `stream`. Return the smallest offset of a bad index in the last launch on it, or None."""
+        """Wait for `stream`. Return the smallest offset of a bad index in the last launch on it, or None.
+
+        Returns None also if another stream has since received the stream's word, and if the policy is not RAISE.
+        """
         word = None if self._words is None else self._words.of(stream)
         return None if word is None else self.bad_at(word, stream)
 

@@ -198,7 +198,7 @@ def _in_teams(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_
 def _in_blocks(work: Work, gather: RowGather, target: LaunchTarget) -> Iterator[_Form]:
     """Yield forms for the kernels for long rows, in which a block moves one row at a time.
 
-    Shared memory also holds the positions of the columns, so only one block fits on a multiprocessor. More blocks than
+    A block runs alone on a multiprocessor. Shared memory also holds the positions of the columns. More blocks than
     multiprocessors would only resolve the same indices again. Yields nothing if another staged kernel copies each row to shared
     memory only once.
     """

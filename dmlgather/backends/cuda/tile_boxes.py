@@ -120,7 +120,9 @@ class Side(NamedTuple):
 
 
 def fit(sides: tuple[Side, Side], units: tuple[int, int], whole: Sizes, most: int) -> bool:
-    """Return True if some box of at most `most` elements has runs that begin and end at multiples of `units` bytes.
+    """Return False if no box of at most `most` elements has runs that begin and end at multiples of `units` bytes.
+
+    If True, some box may have such runs.
 
     `sides`, `units`: an item for the input, then one for the output. `whole`: the sizes of the work.
     """

@@ -172,7 +172,7 @@ class Variant(NamedTuple):
 
     @property
     def tile_bytes(self) -> int:
-        """The bytes of the largest tile, equal to TILE_BYTES in `tile.cuh`."""
+        """The bytes of the largest tile, equal to TILE_BYTES in `tile.cuh`, or for SQUARES to Size in `square.cuh`."""
         if self.kind is KernelKind.SQUARES:
             return SQUARE_UNITS * BLOCK * self.store_bytes
         return min(8 * BLOCK * min(self.load_bytes, self.store_bytes), 16 * BLOCK * self.element_bytes, 8192)
