@@ -159,7 +159,7 @@ def compare(
 
 
 def _split_arguments(files: Sequence[Path], inputs: Sequence[str], devices: str | None) -> tuple[Path, list[str]]:
-    """Separate the file to compare from the inputs. Typer takes B of `--inputs A B` as another file to compare."""
+    """Separate the file to compare from the inputs. In `--inputs A B`, Typer takes B for another file to compare."""
     from dmlgather.directml.dxdispatch.model_file import SUFFIXES
 
     further = [file for file in files if inputs and (file.suffix.lower() in SUFFIXES or "=" in file.name)]

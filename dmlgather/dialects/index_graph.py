@@ -128,7 +128,7 @@ class IndexGraph:
             )
         for name, tensor in zip(values, problem.tensors, strict=True):
             if self.types[name] != tensor:
-                raise ValueError(f"{step.name} takes {tensor} as {name!r}, whose type is {self.types[name]}")
+                raise ValueError(f"{step.name} takes {tensor} as {name!r}, but the type of {name!r} is {self.types[name]}")
 
     @property
     def makers(self) -> dict[str, Step]:

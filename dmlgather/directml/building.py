@@ -49,7 +49,7 @@ def tensor_of(name: str, given: Any) -> BufferTensorDesc:
     elif hasattr(given, "__dlpack__"):
         import numpy as np
 
-        array = np.from_dlpack(given)  # an array in host memory, because arrays on GPUs have shape and dtype
+        array = np.from_dlpack(given)  # in host memory: arrays on GPUs have `shape` and `dtype`, and were read above
         sizes, data_type = array.shape, array.dtype
     else:
         raise TypeError(

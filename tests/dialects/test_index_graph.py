@@ -36,7 +36,10 @@ def test_steps_that_no_output_needs_are_left_out() -> None:
         ({"inputs": ("yes",)}, "turn reads 'x', which nothing before it writes"),
         ({"inputs": ("x", "yes", "y")}, "turn writes 'y', which already exists"),
         ({"types": {"yes": BOOL, "x": FLOATS, "y": TURNED}}, "value 'z' of other has no type"),
-        ({"types": {"yes": BOOL, "x": FLOATS, "y": FLOATS, "z": FLOATS}}, "turn takes float32 \\[3, 2\\] as 'y', whose type is"),
+        (
+            {"types": {"yes": BOOL, "x": FLOATS, "y": FLOATS, "z": FLOATS}},
+            "turn takes float32 \\[3, 2\\] as 'y', but the type of 'y' is",
+        ),
         ({"outputs": ("w",)}, "output 'w' is no value of the graph"),
     ],
 )

@@ -145,7 +145,7 @@ class FunctionCall:
 
     @classmethod
     def unknown(cls, function: FunctionProto) -> FunctionCall:
-        """Return the arguments of a function that nothing calls: all are unknown."""
+        """Return unknown arguments, for a function without a call."""
         names = (*function.attribute, *(attribute.name for attribute in function.attribute_proto))
         return cls(attributes=dict.fromkeys(names))
 
