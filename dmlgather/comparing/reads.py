@@ -146,7 +146,7 @@ class Reads:
         return np.frombuffer(self.run.plan.fill or bytes(width), f"u{width}")
 
     def kept(self, address: Numbers) -> Prediction:
-        """Predict copies of the input elements at `address`. Predict the fill value where the fill value is correct."""
+        """Predict copies of the input elements at `address`, and the fill value for indices that are filled."""
         return self.elements(np.where(self.source < 0, -1, address), self.fill)
 
     def elements(self, address: Numbers, fill: NDArray[Any] | None = None) -> Prediction:

@@ -71,7 +71,7 @@ class Positions:
     """Numbers for the elements of all data inputs, and arrays that contain these numbers.
 
     If a data type is too narrow for the numbers, they are written in base `radix`, and the program runs once for each digit.
-    Numbers start at 1, so a fill value of 0 is not a number.
+    Numbers start at 1, so no element has the number 0, which may be the fill value.
     """
 
     def __init__(self, types: Mapping[str, TensorType]) -> None:

@@ -127,7 +127,7 @@ def without_matches_of(spec: GitIgnoreSpec, folder: str) -> GitIgnoreSpec:
     """Drop the patterns that match a whole folder."""
     from pathspec import GitIgnoreSpec
 
-    any_file = f"{folder}/ ".removeprefix("./")  # only patterns for the whole folder or for all files match this name
+    any_file = f"{folder}/ ".removeprefix("./")  # no real file: only patterns for the whole folder or for all files match it
     return GitIgnoreSpec([pattern for pattern in spec.patterns if not (pattern.include and pattern.match_file(any_file))])
 
 

@@ -100,7 +100,7 @@ class GpuUnderTest(DeviceUnderTest):
 
     def prepared_runs(self, trial: Trial, seed: int) -> Iterator[PreparedRun]:
         rng = seeded_rng(seed, trial.number, "gpu")
-        # With 0 multiprocessors, small plans use kernels that are otherwise chosen for large plans only.
+        # Pretend that the GPU has 0 multiprocessors. Then small plans use kernels that are otherwise chosen for large plans only.
         multiprocessors = None if trial.kernel is None and rng.random() < 0.5 else 0
         yield self.prepare(trial, multiprocessors, bind=rng.random() < 0.5)
 
