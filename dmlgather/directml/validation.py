@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -13,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dmlgather.directml.descriptors import OperatorDesc
+from dmlgather.directml.dxdispatch.jsonc import unique_keys
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Report, Severity
 from dmlgather.directml.operators import operator_named
@@ -152,7 +152,7 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     form = '{"type": "DML_OPERATOR_…", "desc": {…}}'
     if isinstance(obj, str | bytes | bytearray):
         try:
-            obj = json.loads(obj, object_pairs_hook=_without_repeats)
+            obj = json.loads(obj, object_pairs_hook=unique_keys)
         except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
             if isinstance(obj, str) and not obj.lstrip().startswith(("{", "[")) and re.search(r"[/\\]|\.json\s*$", obj):
                 raise ValueError(f"expected {form}, got the path {obj!r}: pass pathlib.Path(…).read_text()") from None
@@ -168,13 +168,6 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
         return kind.model_validate(obj[keys[0]] if keys else obj, context=AS_IN_FILES)
     except ValidationError as error:
         raise plain(error, kind) from None
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    counts = Counter(key for key, _ in pairs)
-    if (repeated := next((key for key, count in counts.items() if count > 1), None)) is not None:
-        raise ValueError(f"the key {repeated!r} appears twice in one object")
-    return dict(pairs)
 
 
 def support(name: str) -> dict[str, Any]:

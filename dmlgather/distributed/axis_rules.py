@@ -51,7 +51,13 @@ class AxisRule:
         Raises IndexError under RAISE, and ValueError under CLAMP or PROMISE if the axis has size 0.
         """
         values = np.asarray(indices)
-        positions, outside = self._wrapped(values)
+        if values.dtype.kind not in "iu":
+            raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
+        positions = values.astype(np.int64, order="C")
+        if self.wrap and values.dtype.kind == "i":
+            np.add(positions, self.wrap, out=positions, where=positions < 0)
+        # As uint64, -1 is 2**64 - 1, so one comparison also finds negative positions and uint64 indices above 2**63.
+        outside = positions.view(np.uint64) >= np.uint64(self.extent)
         if not outside.any():
             return positions
         if self.out_of_bounds is OutOfBounds.RAISE:
@@ -72,17 +78,8 @@ class AxisRule:
         """Return the number of indices that `resolve` replaces by the first or last row."""
         if self.out_of_bounds in (OutOfBounds.FILL, OutOfBounds.RAISE) or not self.extent:
             return 0
-        return int(np.count_nonzero(self._wrapped(np.asarray(indices))[1]))
-
-    def _wrapped(self, values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Wrap negative indices. Return the positions, and a mask that is True for positions out of bounds."""
-        if values.dtype.kind not in "iu":
-            raise TypeError(f"{self.name} has type {values.dtype}, expected integers")
-        positions = values.astype(np.int64, order="C")
-        if self.wrap and values.dtype.kind == "i":
-            np.add(positions, self.wrap, out=positions, where=positions < 0)
-        # As uint64, -1 is 2**64 - 1, so one comparison also finds negative positions and uint64 indices above 2**63.
-        return positions, positions.view(np.uint64) >= np.uint64(self.extent)
+        values = np.asarray(indices)
+        return int(np.count_nonzero(values >= self.extent) + np.count_nonzero(values < -self.wrap))
 
     def _error(self, values: NDArray[Any], outside: NDArray[np.bool_], start: Sequence[int]) -> IndexError:
         first = np.unravel_index(int(outside.argmax()), values.shape)

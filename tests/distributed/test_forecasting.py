@@ -116,6 +116,13 @@ def test_a_legal_whole_may_be_illegal_in_parts_and_the_reverse() -> None:
         assert not dg.validate(chunk.take.descriptor).ok
 
 
+@pytest.mark.parametrize(("dtype", "clamped"), [("int32", 4), ("int64", 4), ("uint32", 2), ("uint64", 2)])
+def test_indices_beyond_either_end_are_counted(dtype: str, clamped: int) -> None:
+    limits = np.iinfo(dtype)
+    inside, outside = ([0, 4], [5, limits.max]) if limits.min == 0 else ([0, 4, -1, -5], [5, limits.max, -6, limits.min])
+    assert plan_gather(((5,),), np.array([*inside, *outside], dtype)).clamped == clamped
+
+
 def test_a_forecast_is_a_table() -> None:
     forecast = plan_gather(((10,) * 8, (16, 16)), [[0, 1, 79], [1, 1, 45]], workers=2, threads=1, memory_limit=10**6)
     assert str(forecast).splitlines() == [

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 import dmlgather as dg
 from dmlgather.backends import cpu
 from dmlgather.calls import prepared as kept
+from dmlgather.directml import OperatorDesc, lower
 from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from tests.dialects.binding import LEVELS, composed
 from tests.dialects.drafting import seeds
 from tests.dialects.outcomes import Array, content
+from tests.directml.writing import legal
 from tests.gpus import NUMBERS
 from tests.onnx.calling import plan, run
 from tests.onnx.described import described
@@ -90,7 +92,7 @@ def test_a_plan_is_refused_as_the_call_is() -> None:
         ONNX.slice.plan([1.0], [0], [1])
 
 
-F = "float32"
+F, I64 = "float32", "int64"
 PAIRS = [((3, -4), F), (3, F), ((3, 4), "fl32"), ((3, 4), None), ((3, 4.5), F), ((3, None), F), (("n", 4), F)]
 
 
@@ -103,6 +105,60 @@ def test_pairs_that_say_nothing_are_refused_by_name(pair: Any) -> None:
 def test_device_plays_no_part_in_a_plan() -> None:
     arguments = (((3, 4), "float32"), ((2,), "int64"))
     assert ONNX.gather.plan(*arguments, device="cuda:7") == ONNX.gather.plan(*arguments)
+
+
+def by_hand(operator: str, data: list[int], indices: list[int], output: list[int], **fields: Any) -> OperatorDesc:
+    return legal(operator, "float32", "int64", *filter(None, (data, indices, output)), **fields)
+
+
+SAME_AS_DIRECTML: dict[str, tuple[IndexPlan, OperatorDesc]] = {
+    "rows": (
+        ONNX.gather.plan(((30, 8), F), ((6,), I64), out_of_bounds="clamp"),
+        by_hand("GATHER", [30, 8], [1, 6], [6, 8], Axis=0, IndexDimensions=1),
+    ),
+    "two index dimensions on an inner axis": (
+        ONNX.gather.plan(((5, 7, 3), F), ((2, 2), I64), -2, out_of_bounds="clamp"),
+        by_hand("GATHER", [1, 5, 7, 3], [1, 1, 2, 2], [5, 2, 2, 3], Axis=2, IndexDimensions=2),
+    ),
+    "scalar index": (
+        ONNX.gather.plan(((5, 7), F), ((), I64), 1, out_of_bounds="clamp"),
+        by_hand("GATHER", [5, 7], [1, 1], [1, 5], Axis=1, IndexDimensions=0),
+    ),
+    "elements": (
+        ONNX.gather_elements.plan(((4, 5), F), ((4, 3), I64), 1, out_of_bounds="clamp"),
+        by_hand("GATHER_ELEMENTS", [4, 5], [4, 3], [4, 3], Axis=1),
+    ),
+    "tuples in batches": (
+        ONNX.gather_nd.plan(((2, 5, 7), F), ((2, 3, 1), I64), 1, out_of_bounds="clamp"),
+        by_hand(
+            "GATHER_ND1", [2, 5, 7], [2, 3, 1], [2, 3, 7], InputDimensionCount=3, IndicesDimensionCount=3, BatchDimensionCount=1
+        ),
+    ),
+    "window": (
+        ONNX.slice.plan(((9, 8), F), [1, 0], [8, 100], steps=[3, 2], out_of_bounds="clamp"),
+        by_hand(
+            "SLICE1", [9, 8], [], [3, 4], InputWindowOffsets=[1, 0], InputWindowSizes=[7, 8], InputWindowStrides=[3, 2]
+        ),
+    ),
+    "blocks": (
+        ONNX.depth_to_space.plan(((2, 12, 5, 7), F), 2, "CRD", out_of_bounds="clamp"),
+        by_hand("DEPTH_TO_SPACE1", [2, 12, 5, 7], [], [2, 3, 10, 14], BlockSize=2, Order="COLUMN_ROW_DEPTH"),
+    ),
+    "channels": (
+        ONNX.space_to_depth.plan(((2, 3, 10, 14), F), 2, out_of_bounds="clamp"),
+        by_hand("SPACE_TO_DEPTH1", [2, 3, 10, 14], [], [2, 12, 5, 7], BlockSize=2, Order="DEPTH_COLUMN_ROW"),
+    ),
+    "backwards": (
+        ONNX.slice.plan(((9,), F), [-1], [-100], steps=[-1], out_of_bounds="clamp"),
+        by_hand("SLICE1", [9], [], [9], InputWindowOffsets=[0], InputWindowSizes=[9], InputWindowStrides=[-1]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME_AS_DIRECTML)
+def test_a_problem_is_the_same_plan_in_both_dialects(name: str) -> None:
+    ours, desc = SAME_AS_DIRECTML[name]
+    assert canonicalise(ours) == canonicalise(lower(desc))
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,29 +3,70 @@
 from __future__ import annotations
 
 import random
+from math import prod
+from typing import Any
 
+import numpy as np
 from hypothesis import assume, given, settings
 
 import dmlgather as dg
-from dmlgather.plan import canonicalise
+from dmlgather.directml import OperatorDesc, lower
+from dmlgather.plan import IndexPlan, OutOfBounds, canonicalise
 from tests.dialects.binding import LEVELS, composed
 from tests.dialects.drafting import seeds
+from tests.directml.writing import legal
 from tests.openvino.calling import FUNCTIONS
 from tests.openvino.described import described, drawn, types
+
+POLICIES: dict[OutOfBounds, Any] = {
+    OutOfBounds.FILL: None,  # OpenVINO's own
+    OutOfBounds.CLAMP: "clamp",
+    OutOfBounds.RAISE: "raise",
+    OutOfBounds.PROMISE: "promise",
+}
+
+
+def descriptor(sizes: list[int], index_sizes: list[int], axis: int, dtype: str, index_dtype: str) -> OperatorDesc:
+    """GATHER over the same tensors, all of one dimension count, 1s on the left."""
+    output = [*sizes[:axis], *index_sizes, *sizes[axis + 1 :]]
+    rank = max(len(sizes), len(index_sizes), len(output), 1)
+    fields = {"Axis": axis + rank - len(sizes), "IndexDimensions": len(index_sizes)}
+    return legal("GATHER", dtype, index_dtype, sizes, index_sizes, output, **fields)
 
 
 @settings(max_examples=300, deadline=None)
 @given(seeds.map(random.Random))
-def test_gathers_of_onnx_have_the_same_canonical_plan(rng: random.Random) -> None:
+def test_gathers_of_all_dialects_have_one_canonical_plan(rng: random.Random) -> None:
     sizes = [rng.choice((1, 1, 2, 3, 7)) for _ in range(rng.randint(1, 4))]
     index_sizes = [rng.choice((1, 1, 2, 5)) for _ in range(rng.randint(0, 3))]
     axis, dtype = rng.randrange(len(sizes)), rng.choice(("float16", "uint8", "int32", "float64"))
     index_dtype = rng.choice(("int32", "int64"))
-    policy = rng.choice((None, "clamp", "raise", "promise"))
+    policy = rng.choice(list(POLICIES))
+    fill = bytes(np.dtype(dtype).itemsize) if policy is OutOfBounds.FILL else b""
     data, indices = (sizes, dtype), (index_sizes, index_dtype)
-    ours = dg.openvino.gather.plan(data, indices, axis, out_of_bounds=policy)
-    assert ours == dg.openvino.gather.plan(data, indices, axis - len(sizes), -len(index_sizes), out_of_bounds=policy)
-    assert canonicalise(ours) == canonicalise(dg.onnx.gather.plan(data, indices, axis, out_of_bounds=policy or dg.Fill(0)))
+
+    plans: dict[str, IndexPlan] = {
+        "OpenVINO": dg.openvino.gather.plan(data, indices, axis, out_of_bounds=POLICIES[policy]),
+        "OpenVINO, axis and batch_dims from the end": dg.openvino.gather.plan(
+            data, indices, axis - len(sizes), -len(index_sizes), out_of_bounds=POLICIES[policy]
+        ),
+        "ONNX": dg.onnx.gather.plan(data, indices, axis, out_of_bounds=POLICIES[policy] or dg.Fill(0)),
+        "DirectML": lower(descriptor(sizes, index_sizes, axis, dtype, index_dtype), None, policy, fill),
+    }
+    canonical = {dialect: canonicalise(plan) for dialect, plan in plans.items()}
+    assert set(canonical.values()) == {canonical["OpenVINO"]}, canonical
+    assert (
+        prod(canonical["OpenVINO"].shape) * canonical["OpenVINO"].element_bytes
+        == plans["ONNX"].out_extent * np.dtype(dtype).itemsize
+    )
+
+
+def test_unsigned_indices_have_one_plan_in_directml_too() -> None:
+    for index_dtype in ("uint32", "uint64"):
+        for version in (1, 7, 8):
+            ours = dg.openvino.gather.plan(([4, 6], "float32"), ([3], index_dtype), 1, version=version)
+            theirs = lower(descriptor([4, 6], [3], 1, "float32", index_dtype), None, OutOfBounds.FILL, bytes(4))
+            assert canonicalise(ours) == canonicalise(theirs)
 
 
 @settings(max_examples=300, deadline=None)

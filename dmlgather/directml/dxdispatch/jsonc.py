@@ -119,10 +119,12 @@ def _plain(text: str) -> Any:
     return value
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dictionary. Raises ValueError if a key appears twice. Used as `object_pairs_hook`."""
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} appears twice in one object")
     return value
 
 
@@ -143,7 +145,7 @@ def _check_depth(value: Any) -> None:
         raise ValueError
 
 
-_PLAIN = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+_PLAIN = json.JSONDecoder(object_pairs_hook=unique_keys, parse_float=_finite, parse_constant=_finite)
 _LONG_NUMBER = re.compile(f"(?<![0-9])[0-9]{{{DIGITS_LIMIT + 1}}}")  # the lookbehind keeps the search linear
 
 
