@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from pydantic import BaseModel
+
 from dmlgather.directml.tensor import BufferTensorDesc
 from dmlgather.directml.types import DataType, DepthSpaceOrder, type_name
 from dmlgather.wording import braces, closest, counted
@@ -266,7 +268,7 @@ def padded_descriptor(
             f"output has sizes {braces(target.sizes)}, expected {braces(sizes)}{' or less' if smaller else ''}, which follow "
             "from the other arguments: correct these arguments, or leave output out"
         )
-    return desc.model_copy(update={"output_tensor": target})
+    return BaseModel.model_copy(desc, update={"output_tensor": target})  # validated already
 
 
 def _padded(tensor: BufferTensorDesc, rank: int) -> BufferTensorDesc:
@@ -276,4 +278,4 @@ def _padded(tensor: BufferTensorDesc, rank: int) -> BufferTensorDesc:
     sizes = (1,) * padding + tensor.sizes
     strides = None if tensor.strides is None else (0,) * padding + tensor.strides
     count = tensor.dimension_count + padding
-    return tensor.model_copy(update={"dimension_count": count, "sizes": sizes, "strides": strides})
+    return BaseModel.model_copy(tensor, update={"dimension_count": count, "sizes": sizes, "strides": strides})
