@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from dmlgather.directml.descriptors import OperatorDesc
-from dmlgather.directml.dxdispatch.jsonc import unique_keys
 from dmlgather.directml.fields import wire_name
 from dmlgather.directml.findings import Finding, Report, Severity
 from dmlgather.directml.operators import operator_named
@@ -151,6 +150,8 @@ def parse_descriptor(obj: Mapping[str, Any] | str | bytes) -> OperatorDesc:
     """
     form = '{"type": "DML_OPERATOR_…", "desc": {…}}'
     if isinstance(obj, str | bytes | bytearray):
+        from dmlgather.directml.dxdispatch.jsonc import unique_keys  # only text needs it
+
         try:
             obj = json.loads(obj, object_pairs_hook=unique_keys)
         except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
